@@ -713,6 +713,7 @@ NAMED = (
     *("It costs {} dollars.", "It takes her {} minutes.", "Thus, it takes {} bolts in total.", "There were {} people."),
     *("He made a profit of **${}**.", "He's {} years old.", "It's {}.", "That makes {}.", "It comes out to {}."),
     *("The answer is {}. Hope this helps!", "The answer is {}.\n\nLet me know if you have any questions!"),
+    *("The most she could earn is {}.", "The number of incorrect answers is {}.", "The total in May is {}."),
     *("The answer is {}. This completes the solution.", "The answer is {} (since it is so).", "{} (rounded)"),
     *("{} apples per day", "{} words per minute", "{} apples a day", r"{} \text{{ pages per hour}}", "{} total apples"),
     *("{} positive integers", "{} distinct values", "{} small boxes", "{} years ago", "{} apples left over"),

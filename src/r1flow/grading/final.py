@@ -312,8 +312,10 @@ IS_IT = re.compile(
 )
 SENTENCE = re.compile(r"(?<=[.!?])[*_]*\s+(?=\S)|(?<![:\s\\])[ \t]*\n\s*")
 UNSURE = re.compile(
-    r"\b(?:not|no|nor|never|neither|nobody|or|but|wrong|false|incorrect|cannot|unless|except|if|maybe|perhaps|might|could"
-    r"|(?-i:may)|fail(?:s|ed)?|worst|(?:least|less) likely|unlikely)\b|n['’]t\b",
+    r"\b(?:not|no|nor|never|neither|nobody|or|but|wrong|false|cannot|unless|except|if|maybe|perhaps"
+    r"|(?:incorrect|worst|(?:least|less) likely|unlikely) (?:answer|option|choice|letter))\b|n['’]t\b"
+    # Directly before the word that says it: "it might cost", "could be", "incorrect answer:".
+    r"|\b(?:might|could|(?-i:may)|fail(?:s|ed)? to|incorrect|unlikely)(?: be)?\s*$",
     re.IGNORECASE,
 )
 CLAUSE = re.compile(r";|\b(?:which|so|thus|therefore|hence|then)\b", re.IGNORECASE)  # where a denial ends
