@@ -4,6 +4,7 @@ import json
 import resource
 import shutil
 import sqlite3
+import zipfile
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -104,6 +105,16 @@ def test_nothing_is_left_in_scratch_but_locks(micro):
 def test_a_second_run_has_nothing_to_do(copy):
     done = copy.snakemake()
     assert done.returncode == 0 and "started" not in done.stderr, done.stderr
+
+
+def test_the_archive_of_a_run_has_its_pages_and_a_run_still_has_nothing_to_do(copy):
+    """making.html has times, and is no output of any rule but in the archive."""
+    done = copy.snakemake("--report", "run.zip")
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(copy.folder / "run.zip") as archive:
+        pages = {Path(name).name for name in archive.namelist()}
+    assert {"report.html", "samples.html", "making.html", "metrics.json"} <= pages
+    assert copy.planned() == set()
 
 
 def test_a_changed_key_reruns_its_stage_and_what_follows_and_nothing_else(micro):

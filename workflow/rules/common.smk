@@ -230,6 +230,10 @@ def outputs(job):
     stage = stage_of(job)
     own = spec_of(program_of(stage, RUN.slice(stage))).outputs(RUN.slice(stage))
     common = ["metrics.json", "config.yaml", "provenance.json", "cost.json"]
+    # It has times, so it is made when a run ends, and is no output but for the archive of `snakemake --report`.
+    made_later = Path(RUN.folder(job), "making.html")
+    if stage == "report" and "--report" in sys.argv and made_later.is_file():
+        common.append(made_later.name)
     return [flagged(stage, name, f"{RUN.folder(job)}/{name}") for name in [*own, *common]]
 
 
@@ -237,6 +241,7 @@ def outputs(job):
 PAGES = {
     ("report", "report.html"): "report",
     ("report", "samples.html"): "all completions",
+    ("report", "making.html"): "cost and provenance",
     ("evaluate", "metrics.json"): "scores of {model}",
 }
 
