@@ -232,7 +232,8 @@ def outputs(job):
     common = ["metrics.json", "config.yaml", "provenance.json", "cost.json"]
     # It has times, so it is made when a run ends, and is no output but for the archive of `snakemake --report`.
     made_later = Path(RUN.folder(job), "making.html")
-    if stage == "report" and "--report" in sys.argv and made_later.is_file():
+    archives = any(option.partition("=")[0] == "--report" for option in sys.argv)
+    if stage == "report" and archives and made_later.is_file():
         common.append(made_later.name)
     return [flagged(stage, name, f"{RUN.folder(job)}/{name}") for name in [*own, *common]]
 

@@ -90,6 +90,7 @@ ENDING = re.compile(
     rf"|(?:^|(?<=[.!?$*\n)}}])|(?<=[.!?$*\n)}}] ))(?:{_POLITE})[.!?]*)\s?$",
     re.IGNORECASE,
 )
+MOST_ENDINGS = 3  # of them, one after the other: "Thanks. Hope this helps!<|im_end|>"
 # What may stand between two boxes of one list: signs, "and", "or", the next one's name.
 TOGETHER = re.compile(
     r"(?:\\q?quad|\\[,;:! ()\[\]]|\\text|[\s${}*,;&.]|\\\\|\b(?:and|or)\b|for (?:part )?\(?\w\)?"
@@ -162,8 +163,9 @@ def candidate(text: str, gold: bool = False) -> str:
     text = JOY.sub(without_joy, text)
     text = ITALIC.sub(r"\1", BOLD.sub(r"\1", DISPLAY.sub(lambda match: " ".join(match[0].split()), text)))
     text = RUN.sub(lambda match: "\n" if "\n" in match[0] else " ", text)
-    text = ENDING.sub("", ENDING.sub("", ENDING.sub("", text))).strip()
-    text, condition = without_condition(text)
+    for _ in range(MOST_ENDINGS):
+        text = ENDING.sub("", text)
+    text, condition = without_condition(text.strip())
     return (stated(text) or only_formula(text) or text) + condition
 
 

@@ -431,6 +431,7 @@ LEFT_OUT = re.compile(r"\\(?:boxed|fbox|framebox|[lc]?dots|phantom|cancel|text(?
 LAST_AND = re.compile(r",\s*(?:\\text\s*\{\s*and\s*\}|and\b)")
 APART = re.compile(r"\$\s*\$|[^\s,;=+\-*/&\\{(\[]\s*\n")  # "$3$ $-3$" and "3\n-3" are two answers, not 0
 APPROXIMATE = re.compile(r"^\s*(?:\\approx|=)\s*")
+EACH_OF = re.compile(rf"(.+?) ({'|'.join(sorted(DIVIDING))}) (\w+)")
 
 
 def tidy(text: str | None, gold: Tidy | None = None, letters: bool = False) -> Tidy | None:
@@ -748,7 +749,7 @@ def unit_of(said: str, others: list[str] | None) -> str | None:
 
 def each_of(said: str) -> tuple[str, str, str]:
     """What is before the word that divides in "red apples per day", that, and what is after it; else empty texts."""
-    match = re.fullmatch(r"(.+?) (per|a|an|each|every|/) (\w+)", said)
+    match = EACH_OF.fullmatch(said)
     return (match[1], match[2], match[3]) if match else ("", "", "")
 
 

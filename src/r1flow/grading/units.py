@@ -66,7 +66,6 @@ DEFINED |= WITH_PREFIX
 THOUSANDS_OF = re.compile("[KMBT]+")
 BEFORE_ITS_UNIT = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 AFTER_ITS_UNIT = {"squared": 2, "cubed": 3}
-POWERS = BEFORE_ITS_UNIT | AFTER_ITS_UNIT
 DIVIDING = {"/", "per", "a", "an", "each", "every"}  # at the end, "each" divides by nothing
 FILLERS = {"per", "of", "a", "an", "the", "each"}
 LEFT = {"left", "remaining", "each", "ago", "later", "away", "over"}  # may follow a number alone, too

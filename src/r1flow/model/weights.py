@@ -170,25 +170,25 @@ def check_model_files(folder: Path | str) -> None:
     # transformers would take its own values for a file that it can't read.
     if (folder / GENERATION).is_file():
         read_object(folder / GENERATION)
-    for path in shards_of(folder):
+    shards, found = shards_of(folder), {}
+    for path in shards:
         if not path.is_file():
             wanted = f"as {INDEX} says" if (folder / INDEX).is_file() else f"and no {INDEX}, which would name others"
             raise UserError(f"{folder} has no {path.name}, {wanted}; {AGAIN}")
-        header_of(path)
-    check_index(folder)
+        found[path.name] = header_of(path)
+    if folder / "model.safetensors" not in shards:
+        check_index(folder / INDEX, found)
 
 
-def check_index(folder: Path) -> None:
+def check_index(index: Path, headers: dict[str, dict[str, Any]]) -> None:
     """Refuse an index that doesn't agree with its files: of two files with one tensor, either could be taken."""
-    if (folder / "model.safetensors").is_file() or not (folder / INDEX).is_file():
-        return
-    file_by_name = read_object(folder / INDEX)["weight_map"]
+    file_by_name = read_object(index)["weight_map"]
     wrong = set(file_by_name)
-    for path in shards_of(folder):
-        for name in header_of(path):
-            wrong ^= {name} if file_by_name.get(name) == path.name else {f"{name} in {path.name}"}
+    for file, tensors in headers.items():
+        for name in tensors:
+            wrong ^= {name} if file_by_name.get(name) == file else {f"{name} in {file}"}
     if wrong:
-        raise UserError(f"{folder / INDEX}: it and its files don't agree on {listed(sorted(wrong), 3)}; {AGAIN}")
+        raise UserError(f"{index}: it and its files don't agree on {listed(sorted(wrong), 3)}; {AGAIN}")
 
 
 def check_sizes(folder: Path) -> None:

@@ -18,12 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Protocol
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.steps import STEP_MARKS
 from r1flow.core.template import THINK_OPEN, prompt_ids
 
+SHOWN_PROMPT = 80  # characters of a prompt in a refusal
 # The options of each engine besides the batch size, with their types; for vllm they have vLLM's own names.
 ENGINES: dict[str, dict[str, type]] = {
     "r1flow": {},
@@ -180,19 +182,28 @@ def encode(tokenizer: Any, prompts: list[str], openings: Sequence[Opening] | Non
     return rows
 
 
-def check_room_left(ids: Sequence[Sequence[int]], params: SamplingParams, positions: int | None) -> None:
-    """Raise UserError if a prompt leaves no room for a completion: models write nonsense beyond their positions."""
+def check_room_left(
+    ids: Sequence[Sequence[int]], params: SamplingParams, positions: int | None, texts: Sequence[str] = ()
+) -> None:
+    """Raise UserError if a prompt leaves no room for a completion: models write nonsense beyond their positions.
+
+    Of `texts`, one for each prompt, the refusal shows the beginning of the longest prompt's.
+    """
     prompt = max(map(len, ids), default=0)
+    shown = ""
+    if texts and prompt:
+        [text, *_] = (text for text, each in zip(texts, ids, strict=True) if len(each) == prompt)
+        shown = f" ({shorten(text, SHOWN_PROMPT, placeholder=' …')!r})"
     longest = prompt + params.max_new_tokens
     if positions and prompt >= positions:
         raise UserError(
-            f"the longest prompt has {prompt} tokens, and the model only {positions} positions; take such prompts out,"
-            " or a model of more positions (of vllm, raise engine_options.max_model_len)"
+            f"the longest prompt{shown} has {prompt} tokens, and the model only {positions} positions; take such"
+            " prompts out, or a model of more positions (of vllm, raise engine_options.max_model_len)"
         )
     if positions and longest > positions:
         raise UserError(
-            f"max_new_tokens: the longest prompt with {params.max_new_tokens} new tokens is {longest} tokens long, and"
-            f" the model has {positions} positions; lower max_new_tokens (--max-new-tokens of a command,"
+            f"max_new_tokens: the longest prompt{shown} with {params.max_new_tokens} new tokens is {longest} tokens"
+            f" long, and the model has {positions} positions; lower max_new_tokens (--max-new-tokens of a command,"
             " max_completion_length of a trainer; or raise engine_options.max_model_len of vllm), or take such prompts"
             " out"
         )

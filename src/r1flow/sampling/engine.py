@@ -98,6 +98,7 @@ class EngineSampler:
         openings: Sequence[Opening] | None = None,
     ) -> list[Completion]:
         ids = encode(self.tokenizer, prompts, openings)
+        check_room_left(ids, params, self.positions, prompts)
         new = self.engine.generate(ids, params, seeds, self.batch_size, on_progress)
         return completions(new, self.tokenizer, self.engine.eos_ids)
 

@@ -41,6 +41,7 @@ class TransformersSampler:
         openings: Sequence[Opening] | None = None,
     ) -> list[Completion]:
         ids, new = encode(self.tokenizer, prompts, openings), []
+        check_room_left(ids, params, self.positions, prompts)
         for start in range(0, len(ids), self.batch_size):
             rows = slice(start, start + self.batch_size)
             new += self.generate(ids[rows], params, uniforms(seeds[rows], params.max_new_tokens))
@@ -51,7 +52,6 @@ class TransformersSampler:
     def generate(self, ids: list[list[int]], params: SamplingParams, draws_RT: Tensor) -> list[list[int]]:
         from transformers import GenerationConfig, LogitsProcessorList
 
-        check_room_left(ids, params, self.positions)
         inputs = self.tokenizer.pad({"input_ids": ids}, return_tensors="pt")
         width, ends = inputs["input_ids"].shape[1], [*self.eos_ids, *params.stops]
         config = GenerationConfig(

@@ -117,7 +117,7 @@ def check_all_room(
         # Sorted, so that a refusal names the same prompt every time: sets of texts have another order in each process.
         questions, openings = zip(*sorted(pairs), strict=True)
         prompts = [render(sampler.tokenizer, text, before) for text in questions]
-        check_room_left(encode(sampler.tokenizer, prompts, openings), params, sampler.positions)
+        check_room_left(encode(sampler.tokenizer, prompts, openings), params, sampler.positions, questions)
 
 
 def load_engine(stage: "Stage") -> Sampler:

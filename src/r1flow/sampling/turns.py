@@ -174,7 +174,7 @@ def sample_in_turns(
     """`sampler.sample` with tools: an episode for each prompt, whose response doesn't repeat its opening."""
     asked = encode(sampler.tokenizer, list(prompts))
     whole = encode(sampler.tokenizer, list(prompts), openings)
-    check_room_left(whole, params, sampler.positions)
+    check_room_left(whole, params, sampler.positions, prompts)
     heads = [ids[len(before) :] for ids, before in zip(whole, asked, strict=True)]
     room = [sampler.positions and sampler.positions - len(ids) for ids in whole]
 

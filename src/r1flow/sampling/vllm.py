@@ -47,7 +47,7 @@ class VllmSampler:
         if not prompts:
             return []
         ids = encode(self.tokenizer, prompts, openings)
-        check_room_left(ids, params, self.positions)
+        check_room_left(ids, params, self.positions, prompts)
         self.llm.reset_prefix_cache()
         outputs = self.llm.generate(
             [{"prompt_token_ids": row} for row in ids],
