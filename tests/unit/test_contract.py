@@ -13,9 +13,11 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from r1flow.artifacts import contract as contracts
 from r1flow.artifacts import manifest
-from r1flow.artifacts.contract import check_contracts, contract_apart, contract_of, of_inputs
+from r1flow.artifacts.contract import check_contracts, contract_apart, contract_of, model_apart, of_inputs
+from r1flow.commands.cli import main
 from r1flow.core.errors import UserError
 from r1flow.core.template import TAGS
+from r1flow.model import weights
 from r1flow.programs.specs import spec_of
 
 EOS, PAD = "<|endoftext|>", "<|pad|>"
@@ -499,6 +501,24 @@ def test_a_folder_from_outside_ends_no_process_and_takes_no_time(model, monkeypa
         assert re.search(said or "", str(error)), error
     else:
         assert said is None and found["eos_token_id"] == 0
+
+
+def test_a_model_to_start_from_is_read_in_no_process_but_the_one_apart(model, monkeypatch):
+    change(model / "config.json", model_type="llama")
+    for reader in (contracts, weights):
+        for function in ("read_object", "header_of", "shards_of"):
+            monkeypatch.setattr(reader, function, None)
+    assert model_apart(model)[0] == "llama"
+
+
+@pytest.mark.parametrize("command", [["data", "check", "q.jsonl"], ["research", "q", "--url", "x", "--folder", "."]])
+def test_a_command_tries_a_model_from_outside_apart_first(model, monkeypatch, capsys, command):
+    monkeypatch.chdir(model)
+    monkeypatch.setattr(contracts, "APART_S", 1.0)
+    (model / "chat_template.jinja").write_text(LOOP)
+    (model / "q.jsonl").write_text('{"question": "1 + 1?", "answer": "2", "text": "1 + 1 is 2."}\n')
+    assert main([*command, "--model", str(model)]) == 2
+    assert "reading it took more than 1 s" in capsys.readouterr().err
 
 
 def test_a_folder_of_ours_is_not_read_apart(tmp_path, monkeypatch):

@@ -9,13 +9,14 @@ when they have the same vocabulary and split a text alike, however their files a
 nor tokenizer has no contract: the rows of rejection's mix.jsonl are text, which a student with another tokenizer may
 learn from. Left out: the lengths of single rows, which only the programs that read them know.
 
-A folder from outside is described in a process apart (`contract_apart`), before transformers reads it: its tokenizer
-and its template have then run once, within limits. It costs such a folder 0.2 s; what a stage made has its manifest.
+A folder from outside is described in a process apart (`model_apart` of a model to start from, else `contract_apart`),
+before this process or transformers reads it: its settings, its weights' headers, its tokenizer and its template have
+then been read once, within limits. It costs such a folder 0.2 s; what a stage made has its manifest.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,15 @@ from r1flow.core.errors import UserError
 from r1flow.core.files import refuse_lfs_pointer
 from r1flow.core.limits import time_limit
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, RENDER_S, THINK_CLOSE, THINK_OPEN, check_tags
-from r1flow.model.weights import AGAIN, FLOATS, header_of, read_object, shards_of
+from r1flow.model.weights import (
+    AGAIN,
+    FLOATS,
+    check_model_files,
+    header_of,
+    read_object,
+    shards_of,
+    trainable_kind,
+)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -65,26 +74,49 @@ def place_of_tokenizer(folder: Path) -> Path | None:
     return next((place for place in places if (place / "tokenizer.json").is_file()), None)
 
 
-def contract_apart(folder: Path, keeps_tags: bool = False) -> Contract | None:
+def contract_apart(folder: Path) -> Contract | None:
     """`contract_of` a folder that anybody may have written, from a process apart; raises UserError."""
     place = place_of_tokenizer(folder)
-    if place is None:
-        return None
+    return None if place is None else described_apart(contract_of, folder, place)
+
+
+def model_apart(folder: Path, is_whole: bool = True) -> tuple[str, Contract]:
+    """The model_type and the contract of a model to start from, from a process apart; raises UserError.
+
+    Of a hub's model that isn't fetched yet only the settings are there, and it isn't whole.
+    """
+    return described_apart(model_to_start_from, folder, place_of_tokenizer(folder) or folder, is_whole)
+
+
+def described_apart(describe: Callable[..., Any], folder: Path, place: Path, *options: Any) -> Any:
+    """What `describe` says of a folder, whose settings are in `place`."""
     size = sum(path.stat().st_size for path in place.iterdir() if path.suffix in (".json", ".jinja"))
     what = f"{place}: its tokenizer.json, chat template or settings"
-    [contract] = read_apart(made_apart, folder, keeps_tags, size=size, what=what, cpu_s=APART_S)
-    return contract
+    [described] = read_apart(made_apart, describe, folder, *options, size=size, what=what, cpu_s=APART_S)
+    return described
 
 
-def made_apart(folder: Path, keeps_tags: bool) -> Iterator[Contract | None]:
-    """In the process apart."""
+# In the process apart.
+
+
+def made_apart(describe: Callable[..., Any], folder: Path, *options: Any) -> Iterator[Any]:
     try:
-        yield contract_of(folder, keeps_tags=keeps_tags)
+        yield describe(folder, *options)
     except (UserError, MemoryError):
         raise
     except Exception as error:  # a stranger's settings may be of any shape
         said = " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST]
         raise UserError(f"{folder}: its settings can't be read ({said}); {SAVE_AGAIN}") from None
+
+
+def model_to_start_from(folder: Path, is_whole: bool) -> tuple[str, Contract]:
+    if is_whole:
+        check_model_files(folder)
+    kind = trainable_kind(folder)
+    contract = contract_of(folder, keeps_tags=True)
+    if contract is None:
+        raise UserError(f"{folder} has no tokenizer.json; save the model's tokenizer there (save_pretrained)")
+    return kind, contract
 
 
 def of_inputs(inputs: dict[str, Path]) -> dict[str, SourceContract]:

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from r1flow.artifacts.contract import Contract, contract_apart, tokenizer_misfits, weights_faults
+from r1flow.artifacts.contract import Contract, model_apart, tokenizer_misfits, weights_faults
 from r1flow.artifacts.folders import model_inside
 from r1flow.core.errors import UserError
 from r1flow.core.files import read_yaml
@@ -19,7 +19,7 @@ from r1flow.data.gguf import is_gguf
 from r1flow.data.packages import PACKAGE
 from r1flow.data.sources import COMMIT, fetch_settings
 from r1flow.engine.samplers import lineage
-from r1flow.model.weights import check_model_files, parameters_in, read_object, trainable_kind
+from r1flow.model.weights import parameters_in, read_object
 from r1flow.recipe.stages import RECIPE, STAGES
 
 # The first of these that an experiment has is what the model becomes.
@@ -120,12 +120,7 @@ def looked_at(folder: Path, is_whole: bool) -> tuple[str, Contract | None]:
         inside = model_inside(folder)
         hint = f"{inside} has one: model={inside}" if inside else "name the folder that save_pretrained has written"
         raise UserError(f"{folder} has no config.json, so it is no model; {hint}")
-    if is_whole:
-        check_model_files(folder)
-    kind = trainable_kind(folder)
-    contract = contract_apart(folder, keeps_tags=True)
-    if contract is None:
-        raise UserError(f"{folder} has no tokenizer.json; save the model's tokenizer there (save_pretrained)")
+    kind, contract = model_apart(folder, is_whole)
     if is_whole:
         # Without a pad token the model is started from with its end-of-text token as one.
         padded = contract | ({"pad_token_id": contract["eos_token_id"]} if contract["pad_token_id"] is None else {})

@@ -4,13 +4,12 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from r1flow.artifacts.contract import contract_apart
+from r1flow.artifacts.contract import model_apart
 from r1flow.artifacts.folders import model_inside
 from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops, training_flops
 from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
-from r1flow.model.weights import check_model_files, trainable_kind
 from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
 from r1flow.programs.keys import NotNegative, OneOrMore, Positive, Share, ShareAboveZero, ShareBelowOne, in_range
 from r1flow.programs.model_sizes import UNKNOWN, Model
@@ -106,10 +105,7 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
         raise UserError(f"init_from: {source!r} is no stage and no model's folder (no config.json in it); {hint}")
     else:
         try:
-            check_model_files(folder)
-            trainable_kind(folder)
-            if contract_apart(folder, keeps_tags=True) is None:
-                raise UserError(f"{folder} has no tokenizer.json; save the model's tokenizer there")
+            model_apart(folder)
         except UserError as error:
             raise UserError(f"init_from: {error}") from None
 

@@ -125,7 +125,7 @@ def from_safetensors(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizer
     fetched = fetch_files("model", source, revision, hashes=hashes, progress=stage.progress) if revision else None
     folder = fetched.folder if fetched else stage.inputs.get("model", source)
     if fetched:  # of a folder here the driver has done it
-        contract.contract_apart(folder, keeps_tags=True)
+        contract.model_apart(folder)
     made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
     unused = stage.config["drop_weights"]
     model = read_model(AutoModelForCausalLM, folder, drop_weights=unused)
