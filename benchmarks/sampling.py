@@ -50,9 +50,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of torch (1, as a stage has)")
     parser.add_argument("--max-new-tokens", type=int, default=96, help="limit of a completion (96)")
     parser.add_argument("--teach", type=int, default=150, help="steps the model is taught for first, 10 s (150)")
+    parser.add_argument("--kind", default="llama", help="llama, qwen2 or qwen3, all of one shape (llama)")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    model, words = taught(options.teach)
+    model, words = taught(options.teach, kind=options.kind)
     prompts = [chain(row // 16)[0] for row in range(options.rows)]
     ways = {
         "generate fp32": (generated, torch.float32),
@@ -67,7 +68,7 @@ def main() -> None:
             if turn:  # the first prepares kernels
                 speeds[name].append(measured)
     plain = statistics.median(speeds["generate bf16"])
-    print(f"{options.rows} rows, up to {options.max_new_tokens} new tokens, {options.threads} thread(s)")
+    print(f"{options.kind}: {options.rows} rows, up to {options.max_new_tokens} new tokens, {options.threads} threads")
     print(f"{'':16}{'tokens/s':>10}{'fastest':>10}{'× generate bf16':>18}")
     for name, values in speeds.items():
         median = statistics.median(values)

@@ -14,13 +14,17 @@ import torch
 import yaml
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from tokenizers.decoders import Fuse
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from r1flow.core.template import TAGS
 from r1flow.programs.pretrain.compute import new_model
 
 BASE = Path(__file__).parents[1] / "conf/pretrain/base.yaml"
 WORDS = ["<|endoftext|>", "<|pad|>", *TAGS, "User: ", "\nAssistant: ", ", ", *"0123456789+="]
+SHAPE = (
+    *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "head_dim", "max_position_embeddings", "tie_word_embeddings"),
+)
 FILLER = 600  # unused entries, so that the vocabulary is as large as the default experiment's
 
 
@@ -47,11 +51,14 @@ def chain(seed: int) -> tuple[str, str]:
     return prompt, f"<think>{', '.join(written)}</think><answer>{total}</answer><|endoftext|>"
 
 
-def taught(steps: int, batch: int = 32) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """A model that writes such texts, and its tokenizer, after `steps` of AdamW."""
+def taught(steps: int, batch: int = 32, kind: str = "llama") -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """A model that writes such texts, and its tokenizer, after `steps` of AdamW; `kind` is its model_type."""
     words = tokenizer()
     torch.manual_seed(0)
     model = new_model(yaml.safe_load(BASE.read_text())["model"], words)
+    if kind != "llama":
+        shape = {name: getattr(model.config, name) for name in SHAPE}
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **shape))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for step in range(steps):
         texts = ["".join(chain(step * batch + row)) for row in range(batch)]

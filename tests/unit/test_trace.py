@@ -237,13 +237,19 @@ def test_a_number_edited_by_hand_is_not_the_stages(run, capsys):
         ("results/tiny/zero_rl#loss", "results/tiny/zero_rl isn't a file; name the one"),
         ("results/tiny/zero_rl/model/model.safetensors#loss", "model.safetensors can't be read as a stage's file"),
         ("results/tiny/align_rl", "results/tiny/align_rl doesn't exist"),
-        ("results/tiny", "results/tiny belongs to no stage (no provenance.json)"),
+        ("results/tiny", "belongs to no stage (no provenance.json); name a stage's folder or file: results/tiny/base"),
+        ("tiny/zero_rk", "tiny/zero_rk doesn't exist"),
     ],
 )
 def test_a_target_that_is_not_there_is_one_line_with_the_remedy(run, target, words):
     with pytest.raises(UserError) as caught:
         print_trace(target)
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_folder_below_results_needs_no_results_before_it(run, capsys):
+    assert print_trace("tiny/zero_rl") == 0
+    assert "zero_rl: program" in capsys.readouterr().out
 
 
 def test_a_manifest_edited_by_hand_is_refused(run):

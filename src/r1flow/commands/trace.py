@@ -26,9 +26,10 @@ from r1flow.artifacts import manifest, provenance, versions
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, sha256
 from r1flow.artifacts.records import Record, folder_of, read_file, read_record
+from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, tell
 from r1flow.core.changes import children
-from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.errors import UserError, did_you_mean, listed
 from r1flow.recipe.stages import position
 from r1flow.tracking import spool
 
@@ -61,7 +62,7 @@ def print_trace(target: str, as_json: bool = False) -> int:
     0, or 1 when a link of the chain doesn't hold. Raises UserError for a target that isn't there.
     """
     name, _, keys = target.partition("#")
-    path = Path(name)
+    path = existing(Path(name))
     record = read_record(nearest_stage(path))
     value = look_up(path, keys) if keys else None
     holds = is_as_made(record, absolute_place(path))
@@ -77,16 +78,22 @@ def print_trace(target: str, as_json: bool = False) -> int:
 # -- the target --------------------------------------------------------------------------------------------------
 
 
+def existing(path: Path) -> Path:
+    """The path, or the one below results/ that is meant: r1_tiny/zero_rl; raises UserError when there is neither."""
+    for there in (path, RESULTS / path):
+        if there.exists():
+            return there
+    raise UserError(f"{path} doesn't exist; name a stage's folder or a file in it: results/r1_tiny/zero_rl")
+
+
 def nearest_stage(path: Path) -> Path:
     """The nearest folder upwards that a stage has written; raises UserError when there is none."""
-    if not path.exists():
-        raise UserError(f"{path} doesn't exist; name a stage's folder or a file in it: results/r1_tiny/zero_rl")
     for folder in (absolute_place(path), *absolute_place(path).parents):
         if (folder / "provenance.json").is_file():
             return folder
-    raise UserError(
-        f"{path} belongs to no stage (no provenance.json); name a stage's folder or file: results/r1_tiny/zero_rl"
-    )
+    below = [record.parent for record in chain(path.glob("*/provenance.json"), path.glob("*/*/provenance.json"))]
+    which = listed(sorted(map(str, below)), 6) if below else "results/r1_tiny/zero_rl"
+    raise UserError(f"{path} belongs to no stage (no provenance.json); name a stage's folder or file: {which}")
 
 
 def absolute_place(path: Path) -> Path:
