@@ -31,7 +31,8 @@ from r1flow.artifacts.locks import hold
 from r1flow.commands import chat, clean, export
 from r1flow.commands.cli import COMMANDS, command_module, main
 from r1flow.core.errors import UserError
-from r1flow.engine.checks import check_place
+from r1flow.engine import checks
+from r1flow.engine.checks import check_place, check_slurm
 from r1flow.engine.plan import COMPUTE, KEEP, Step
 from r1flow.engine.run import Run
 from r1flow.programs import cost_estimate
@@ -264,6 +265,26 @@ def test_a_project_below_a_folder_that_others_cannot_read_is_refused(tmp_path, m
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
     with nullcontext() if char in "?'" else pytest.raises(UserError):
         check_place()
+
+
+@pytest.mark.parametrize(
+    ("sinfo", "said"),
+    [
+        (None, "there is no Slurm here"),
+        ("echo first >&2; echo unable to contact >&2; exit 1", r"be reached \(unable to contact\)"),
+        ("exit 3", r"be reached \(exit code 3\)"),
+        ("exec /bin/sleep 60", "hasn't answered `sinfo` within 1 s"),
+        ("echo main", None),
+    ],
+)
+def test_a_slurm_that_does_not_answer_is_one_line(tmp_path, monkeypatch, sinfo, said):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(checks, "SLURM_S", 1)
+    if sinfo:
+        (tmp_path / "sinfo").write_text(f"#!/bin/sh\n{sinfo}\n")
+        (tmp_path / "sinfo").chmod(0o755)
+    with pytest.raises(UserError, match=f"{said}.*; run this where") if said else nullcontext():
+        check_slurm()
 
 
 def test_what_is_said_to_make_reaches_r1flow_run_as_it_is(tmp_path):

@@ -26,7 +26,7 @@ def give_up(*_):
 
 on_interrupt(give_up)
 
-from r1flow.engine.checks import check_parts, check_place, check_rules
+from r1flow.engine.checks import check_parts, check_place, check_rules, check_slurm
 from r1flow.core.errors import UserError, error_in_words, printable
 from r1flow.engine.plan import table
 from r1flow.programs.samplings import sampled_stages
@@ -269,6 +269,8 @@ wildcard_constraints:
 
 onstart:
     try:
+        if workflow.executor_plugin.name == "slurm":
+            check_slurm()
         RUN.begin()
     except (UserError, OSError) as error:
         sys.exit(f"r1flow: {printable(error_in_words(error))}")

@@ -10,6 +10,7 @@ import codecs
 import fnmatch
 import locale
 import os
+import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from r1flow.programs.specs import spec_of
 from r1flow.programs.trainings import check_lora, check_ranges, check_resume, check_start, check_there
 from r1flow.recipe.stages import RECIPE, RULES, program_of, rows_of
 from r1flow.training import ranks
+
+SLURM_S = 60  # how long Slurm may take to answer
 
 
 def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collection[str]) -> None:
@@ -67,6 +70,20 @@ def check_not_examined(program: str, config: dict[str, Any]) -> None:
     for key, file in files.items():
         if file in EVALUATION:
             raise UserError(f"{key}: {file} is what models are examined on; name a file to train on")
+
+
+def check_slurm() -> None:
+    """Raise UserError unless Slurm answers; each job of a run would find that out by itself, again at each retry."""
+    remedy = "run this where `sinfo` shows the cluster's partitions, or without --profile"
+    try:
+        asked = subprocess.run(["sinfo"], capture_output=True, text=True, timeout=SLURM_S)
+    except FileNotFoundError:
+        raise UserError(f"there is no Slurm here (no program `sinfo`); {remedy}") from None
+    except subprocess.TimeoutExpired:
+        raise UserError(f"Slurm hasn't answered `sinfo` within {SLURM_S} s; {remedy}") from None
+    if asked.returncode:
+        said = asked.stderr.strip().splitlines()[-1:] or [f"exit code {asked.returncode}"]
+        raise UserError(f"Slurm can't be reached ({said[0]}); {remedy}")
 
 
 def check_place() -> None:
