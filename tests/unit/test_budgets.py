@@ -15,6 +15,7 @@ from r1flow.core.metrics import Row
 from r1flow.programs.report import collect, page
 from r1flow.programs.report.budgets import JUDGED, search_claims, search_lines
 from r1flow.programs.report.compute import summarise_run
+from r1flow.programs.report.ending import tell_verdicts
 from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NO_VERDICT, NOT_IN_RUN
 
 BUDGETS = (1, 4, 16)
@@ -45,7 +46,7 @@ def rising(budget: int) -> float:
 def verdicts(rows: list[Row], toy: bool = False) -> dict[str, list[str]]:
     told = {}
     for claim in search_claims(rows, toy):
-        told[claim["id"]] = [part.verdict for part in claim["parts"] if part.counts]
+        told[claim.id] = [part.verdict for part in claim.parts if part.counts]
     return told
 
 
@@ -86,7 +87,7 @@ def test_progress_advantage_must_beat_chance_and_a_models_own_log_probability(
 def test_what_is_left_to_gain_is_a_difference_of_gains(student: float, verdict: str) -> None:
     rows = rows_of("zero_rl", self_consistency=flat(0.75), chance=0.5)
     rows += rows_of("distill", self_consistency=flat(student), chance=0.5)
-    [part] = next(claim["parts"] for claim in search_claims(rows) if claim["id"] == "S4")
+    [part] = next(claim.parts for claim in search_claims(rows) if claim.id == "S4")
     assert part.interval.estimate == pytest.approx(student - 0.75)
     assert part.verdict == verdict
 
@@ -102,7 +103,7 @@ def test_where_no_strategy_solves_anything_it_cannot_be_told_whether_one_gains()
 def test_only_zero_rl_decides() -> None:
     rows = rows_of("base", self_consistency=rising, revision=flat(0.4), own_logprob=flat(0.3))
     assert set(chain(*verdicts(rows).values())) == {NOT_IN_RUN}
-    assert any(part.verdict == HOLDS for claim in search_claims(rows) for part in claim["parts"] if not part.counts)
+    assert any(part.verdict == HOLDS for claim in search_claims(rows) for part in claim.parts if not part.counts)
 
 
 def test_a_gain_is_paired_with_the_samples_that_voted() -> None:
@@ -133,4 +134,6 @@ def test_a_run_that_searched_shows_it_and_another_one_doesnt(tmp_path: Path) -> 
     assert html.count('id="search"') == html.count('href="#search"') == 1 and "self_consistency" in html
     line = summary["search"]["models"]["zero_rl"]["self_consistency"]
     assert [each["budget"] for each in line] == list(BUDGETS) and line[-1]["gain"]["estimate"] == pytest.approx(0.4)
-    assert [part["verdict"] for part in summary["search"]["claims"]["S1"]] == [HOLDS] * 2
+    votes = summary["search"]["claims"]["S1"]
+    assert votes["verdict"] == HOLDS and [part["verdict"] for part in votes["parts"]] == [HOLDS] * 2
+    assert any(line.startswith("S1 holds here, +") for line in tell_verdicts(summary))

@@ -4,14 +4,23 @@ docs/claims.md ("What search buys") has the measures and the rules, written down
 the stage `search` (programs/search).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from r1flow.core.metrics import Interval, PerProblem, Row, mean_interval, paired_difference, share_interval
-from r1flow.recipe.claims import MARGIN, NO_WORSE, Absent, Part, describe_interval, describe_part, if_solved
+from r1flow.recipe.claims import (
+    MARGIN,
+    NO_WORSE,
+    Absent,
+    Claim,
+    Part,
+    claim_summary,
+    describe_interval,
+    if_solved,
+)
 
 CHANCE = "chance"  # one of the samples that voted, by chance: what `direct` gives, with less noise
 VOTES, LIKELIEST, REVISED, PROGRESSED = "self_consistency", "own_logprob", "revision", "progress_best_of_n"
@@ -49,29 +58,17 @@ def search_lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return lines
 
 
-def search_claims(rows: Sequence[Row], toy: bool = False) -> list[dict[str, Any]]:
+def search_claims(rows: Sequence[Row], toy: bool = False) -> list[Claim]:
     """What is claimed of search, each with its parts; empty without rows."""
     if not rows:
         return []
     solved = solved_by_search(rows)
     budgets = sorted({budget for _, _, budget in solved})
-    claims = [
-        ("S1", "At equal tokens votes beat a single sample, and gain with each doubling.", votes_gain(solved, budgets)),
-        ("S2", "Revision gains no more than votes.", revision_gains(solved, budgets[-1])),
-        ("S3", "A model's own log-probability is no judge of its samples.", likeliest_gains(solved, budgets[-1])),
-        ("S4", "RL leaves search less to gain than SFT does.", left_to_gain(solved, budgets[-1])),
-        ("S5", "True labels of steps make a better judge than outcomes.", labels_gain(solved, budgets[-1])),
-        (
-            "S6",
-            "What RL made likelier judges samples, and better than a model's own log-probability.",
-            progress_gain(solved, budgets[-1]),
-        ),
-    ]
-    judged = []
-    for name, text, parts in claims:
-        told = [replace(part, toy=toy) for part in parts]
-        judged.append({"id": name, "text": text, "parts": told})
-    return judged
+    claims = []
+    for name, (text, source, how, parts_of) in CLAIMS.items():
+        parts = tuple(replace(part, toy=toy) for part in parts_of(solved, budgets))
+        claims.append(Claim(name, text, source, how, parts))
+    return claims
 
 
 def votes_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:
@@ -85,28 +82,27 @@ def votes_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:
     return parts
 
 
-def revision_gains(solved: Solved, budget: int) -> list[Part]:
-    return [
-        no_worse_part(
-            f"votes − revision, {model}", minus(solved, (model, VOTES, budget), (model, REVISED, budget)), model
-        )
-        for model in models_of(solved)
-    ]
+def revision_gains(solved: Solved, budgets: Sequence[int]) -> list[Part]:
+    parts = []
+    for model in models_of(solved):
+        difference = minus(solved, (model, VOTES, budgets[-1]), (model, REVISED, budgets[-1]))
+        parts.append(no_worse_part(f"votes − revision, {model}", difference, model))
+    return parts
 
 
-def likeliest_gains(solved: Solved, budget: int) -> list[Part]:
+def likeliest_gains(solved: Solved, budgets: Sequence[int]) -> list[Part]:
     parts = []
     for model in models_of(solved):
         for name, other in (("votes", VOTES), ("one sample", CHANCE)):
-            difference = minus(solved, (model, other, budget), (model, LIKELIEST, budget))
+            difference = minus(solved, (model, other, budgets[-1]), (model, LIKELIEST, budgets[-1]))
             parts.append(no_worse_part(f"{name} − the likeliest sample, {model}", difference, model))
     return parts
 
 
-def left_to_gain(solved: Solved, budget: int) -> list[Part]:
+def left_to_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:
     gains, used = [], []
     for model in (BY_SFT, BY_RL):
-        keys = [(model, VOTES, budget), (model, CHANCE, budget)]
+        keys = [(model, VOTES, budgets[-1]), (model, CHANCE, budgets[-1])]
         if missing := [key for key in keys if key not in solved]:
             return [Part(f"gain by votes, {BY_SFT} − {BY_RL}", absent(*missing))]
         votes, chance = (solved[key] for key in keys)
@@ -115,20 +111,20 @@ def left_to_gain(solved: Solved, budget: int) -> list[Part]:
     return [Part(f"gain by votes, {BY_SFT} − {BY_RL}", if_solved(paired_difference(*gains), *used))]
 
 
-def labels_gain(solved: Solved, budget: int) -> list[Part]:
+def labels_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:
     parts = []
     for model in models_of(solved):
         for by_steps, by_outcome in JUDGED:
-            difference = minus(solved, (model, by_steps, budget), (model, by_outcome, budget))
+            difference = minus(solved, (model, by_steps, budgets[-1]), (model, by_outcome, budgets[-1]))
             parts.append(Part(f"{by_steps} − {by_outcome}, {model}", difference, counts=model == BY_RL))
     return parts
 
 
-def progress_gain(solved: Solved, budget: int) -> list[Part]:
+def progress_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:
     parts = []
     for model in models_of(solved):
         for name, other in (("one sample", CHANCE), ("the likeliest sample", LIKELIEST)):
-            difference = minus(solved, (model, PROGRESSED, budget), (model, other, budget))
+            difference = minus(solved, (model, PROGRESSED, budgets[-1]), (model, other, budgets[-1]))
             parts.append(Part(f"by progress advantage − {name}, {model}", difference, counts=model == BY_RL))
     return parts
 
@@ -169,7 +165,7 @@ def rise_by_doubling(solved: Solved, model: str, budgets: Sequence[int]) -> Inte
     return if_solved(mean_interval(slopes), *(solved[model, VOTES, budget].values() for budget in budgets))
 
 
-def summarise_budgets(lines: Iterable[Mapping[str, Any]], claims: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise_budgets(lines: Iterable[Mapping[str, Any]], claims: Iterable[Claim]) -> dict[str, Any]:
     """As summary.json has it: {"models": {"base": {"direct": [{"budget": 1, …}, …], …}, …}, "claims": {"S1": …}}."""
     models: dict[str, Any] = {}
     for line in lines:
@@ -177,5 +173,45 @@ def summarise_budgets(lines: Iterable[Mapping[str, Any]], claims: Iterable[Mappi
         for name in ("accuracy", "gain"):
             told[name] = None if line[name] is None else describe_interval(line[name])
         models.setdefault(line["model"], {}).setdefault(line["strategy"], []).append(told)
-    parts = {claim["id"]: list(map(describe_part, claim["parts"])) for claim in claims}
-    return {"models": models, "claims": parts}
+    return {"models": models, "claims": {claim.id: claim_summary(claim) for claim in claims}}
+
+
+# What is claimed, by whom, what was measured, and its parts; all at the largest budget, but for the rise.
+CLAIMS: dict[str, tuple[str, str, str, Callable[[Solved, Sequence[int]], list[Part]]]] = {
+    "S1": (
+        "At equal tokens votes beat a single sample, and gain with each doubling.",
+        "arXiv 2203.11171",
+        "Votes minus one sample, and the slope of each problem's line over the logarithm of the budget.",
+        votes_gain,
+    ),
+    "S2": (
+        "Revision gains no more than votes.",
+        "a published model of 0.6B",
+        "Votes minus revision: a loss of two points is excluded.",
+        revision_gains,
+    ),
+    "S3": (
+        "A model's own log-probability is no judge of its samples.",
+        "a control that should fail",
+        "Votes, and one sample, minus the sample that the model finds likeliest: a loss of two points is excluded.",
+        likeliest_gains,
+    ),
+    "S4": (
+        "RL leaves search less to gain than SFT does.",
+        "arXiv 2504.13837",
+        "What votes gain over one sample in the distilled student, minus what they gain in R1-Zero.",
+        left_to_gain,
+    ),
+    "S5": (
+        "True labels of steps make a better judge than outcomes.",
+        "arXiv 2305.20050",
+        "Beam search, and best of n, with the scorer of steps minus the same with the scorer of outcomes.",
+        labels_gain,
+    ),
+    "S6": (
+        "What RL made likelier judges samples, and better than a model's own log-probability.",
+        "arXiv 2606.26080",
+        "Best of n by progress advantage, minus one sample, and minus best of n by the model's own log-probability.",
+        progress_gain,
+    ),
+}

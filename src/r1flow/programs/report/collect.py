@@ -160,7 +160,7 @@ class Results:
         return shares
 
     @cached_property
-    def search(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def search(self) -> tuple[list[dict[str, Any]], list[Claim]]:
         """What search bought, a line for each model, strategy and budget; and what is claimed of it."""
         return search_lines(self.searched), search_claims(self.searched, self.toy)
 

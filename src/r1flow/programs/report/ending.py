@@ -7,6 +7,7 @@ C1 holds here, +42.7 points [39.2, 46.2]: RL alone lifts the base model.
 """
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from r1flow.core.metrics import Interval, as_share, t_quantile
@@ -50,8 +51,8 @@ def tell_verdicts(summary: Mapping[str, Any]) -> list[str]:
     if summary.get("toy"):
         return [TOY]
     lines = []
-    for name in claims_in_order(summary["claims"]):
-        claim = summary["claims"][name]
+    claims = [(name, summary["claims"][name]) for name in claims_in_order(summary["claims"])]
+    for name, claim in chain(claims, summary.get("search", {}).get("claims", {}).items()):
         why = f" ({claim['why']})" if "why" in claim else ""
         lines.append(f"{name} {claim['verdict']}{why}{number_of(claim)}: {claim['text']}")
     return lines

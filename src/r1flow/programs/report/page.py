@@ -142,7 +142,7 @@ def render_report(results: Results, pictures: Mapping[str, str], config: Mapping
         few_answers={model: each for model, each in corrections.items() if not has_several(each)},
         worth=worth,
         search_lines=results.search[0],
-        search_claims=results.search[1],
+        search_claims=[present_claim(claim) for claim in results.search[1]],
         reflection=present_reflection(*results.reflection, MIN_PROBLEMS),
         spent=results.spent,
         after_base=results.after_base,
