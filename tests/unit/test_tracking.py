@@ -221,10 +221,9 @@ def test_the_command_delivers_from_the_project_to_the_address_and_ends_as_the_de
     assert told == {"words": [spool.REDIRECT] if to else [], "uri": to, "folder": str(project)}
 
 
-def test_what_is_left_is_delivered_unless_a_live_run_s_delivery_does_that(project, monkeypatch, capsys):
+def test_what_is_left_is_delivered_unless_a_live_run_s_delivery_does_that(project, capsys):
     from r1flow.tracking import delivery
 
-    monkeypatch.setattr(delivery.os, "nice", lambda by: None)  # the tests' own process can't take it back
     assert delivery.main([str(spool.TRACKING)]) == 0
     with (spool.TRACKING / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -135,8 +135,6 @@ Point = tuple[str, float, int, int]  # name, value, time in ms, step
 
 def main(argv: list[str]) -> int:
     """0: everything was delivered; 1: something is left, or a writer outlived its run."""
-    os.nice(10)
-    limit_memory(resource.RLIMIT_DATA, MEMORY)
     os.environ |= credentials()
     tracking, word = Path(argv[0]), (argv[1] if len(argv) > 1 else None)
     if word == REGISTER:
@@ -877,4 +875,6 @@ def read_state(path: Path, default: Any) -> Any:
 
 
 if __name__ == "__main__":
+    os.nice(10)
+    limit_memory(resource.RLIMIT_DATA, MEMORY)
     sys.exit(main(sys.argv[1:]))
