@@ -55,6 +55,7 @@ NEVER = {
     "make run experiment=pass_at_k": "a whole run",
     "snakemake --cores all --config experiment=agent_tiny": "a whole run; tests/train/test_episodes.py has the stage",
     "snakemake --cores all --config experiment=search_tiny": "a whole run; tests/unit/test_search.py has the stage",
+    "r1flow run search_tiny seed=71": "three whole runs; tests/unit/test_search.py has the stage",
     "r1flow seeds reflection": "five whole runs",
     "make run experiment=r1_smol run=words": "an hour and more",
     "make run experiment=r1_smol run=mine": "an hour and more",
