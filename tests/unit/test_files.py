@@ -13,7 +13,7 @@ from r1flow.artifacts import manifest, provenance
 from r1flow.artifacts.frozen import config_digest, dump, freeze, load_frozen
 from r1flow.artifacts.manifest import read_manifest
 from r1flow.artifacts.records import read_file
-from r1flow.core import files
+from r1flow.core import apart, files
 from r1flow.core.errors import UserError
 from r1flow.core.files import BadFile, read_json, read_yaml
 from r1flow.data.sources import read_lock
@@ -114,6 +114,20 @@ def test_files_larger_than_any_of_ours_are_not_read(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(files, most, 1_000_000)
         with pytest.raises(BadFile, match="more than 1 MB"):
             read(path)
+
+
+@pytest.mark.parametrize("read", [read_json, read_yaml, read_manifest])
+def test_a_long_file_is_parsed_in_a_process_apart_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read) -> None:
+    def refuse(*arguments: object, what: str, **limits: object) -> None:
+        raise UserError(f"{what}: reading it took more than 30 s")
+
+    monkeypatch.setattr(apart, "read_apart", refuse)
+    entries = {f"{number:064}": {"sha256": "", "size": 0} for number in range(1000)}
+    manifest.write_json(tmp_path / "short", {"stage": "base", "files": {}})
+    manifest.write_json(tmp_path / "long", {"stage": "base", "files": entries})
+    assert read(tmp_path / "short") == {"stage": "base", "files": {}}
+    with pytest.raises(ValueError, match="the text: reading it took more than 30 s"):
+        read(tmp_path / "long")
 
 
 # What a disk that is full in the middle of a write leaves.

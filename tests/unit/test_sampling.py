@@ -249,7 +249,7 @@ def test_a_prompt_that_leaves_no_room_is_refused_before_the_first_shard(stage) -
     sampler.positions = longest + GROUPS[0][0].max_new_tokens
     draw(stage, sampler)
     sampler.asked.clear()
-    with pytest.raises(UserError, match=rf"longest prompt \('xxx.* has {sampler.positions} positions"):
+    with pytest.raises(UserError, match=rf"max_new_tokens: the longest prompt \('xxx.* has {sampler.positions} p"):
         draw(SimpleNamespace(**vars(stage) | {"snapshots": stage.snapshots / "of another"}), sampler, groups=last)
     assert not sampler.asked
 

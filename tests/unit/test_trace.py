@@ -237,7 +237,10 @@ def test_a_number_edited_by_hand_is_not_the_stages(run, capsys):
         ("results/tiny/zero_rl#loss", "results/tiny/zero_rl isn't a file; name the one"),
         ("results/tiny/zero_rl/model/model.safetensors#loss", "model.safetensors can't be read as a stage's file"),
         ("results/tiny/align_rl", "results/tiny/align_rl doesn't exist"),
-        ("results/tiny", "belongs to no stage (no provenance.json); name a stage's folder or file: results/tiny/base"),
+        (
+            "results/tiny",
+            "results/tiny belongs to no stage (no provenance.json); name a stage's folder or file: results/tiny/base",
+        ),
         ("tiny/zero_rk", "tiny/zero_rk doesn't exist"),
     ],
 )

@@ -231,6 +231,23 @@ def test_what_is_left_is_delivered_unless_a_live_run_s_delivery_does_that(projec
     assert "a run is in progress in this folder" in capsys.readouterr().err
 
 
+LIMITED = """
+import resource, runpy, sys
+from r1flow.tracking.delivery import MEMORY
+assert resource.getrlimit(resource.RLIMIT_DATA)[0] != MEMORY  # no importer of it is limited
+sys.argv = ["delivery", "scratch/tracking"]
+try:
+    runpy.run_module("r1flow.tracking.delivery", run_name="__main__")
+except SystemExit as end:
+    assert (end.code, resource.getrlimit(resource.RLIMIT_DATA)[0]) == (0, MEMORY)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS has no such limit")
+def test_the_process_that_delivers_has_a_limit_of_memory(project):
+    subprocess.run([sys.executable, "-W", "ignore", "-c", LIMITED], check=True)
+
+
 def test_an_execution_that_has_written_nothing_yet_is_left_alone(project):
     from r1flow.tracking import delivery
 

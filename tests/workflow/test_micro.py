@@ -109,7 +109,7 @@ def test_a_second_run_has_nothing_to_do(copy):
 
 def test_the_archive_of_a_run_has_its_pages_and_a_run_still_has_nothing_to_do(copy):
     """making.html has times, and is no output of any rule but in the archive."""
-    done = copy.snakemake("--report", "run.zip")
+    done = copy.snakemake("--report=run.zip")
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(copy.folder / "run.zip") as archive:
         pages = {Path(name).name for name in archive.namelist()}

@@ -149,9 +149,9 @@ def load_sampler(model: Path | str, engine: str = AUTO, batch_size: int = 64) ->
     from transformers.utils import logging
 
     from r1flow import sampling
-    from r1flow.artifacts.contract import of_inputs
+    from r1flow.artifacts.contract import try_apart
 
-    of_inputs({"model": folder})  # one from outside tries its tokenizer and template apart
+    try_apart(folder)
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:

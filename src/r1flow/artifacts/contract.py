@@ -129,6 +129,11 @@ def of_inputs(inputs: dict[str, Path]) -> dict[str, SourceContract]:
     return contracts
 
 
+def try_apart(folder: Path) -> None:
+    """Try the tokenizer and chat template of a model that no stage made in a process apart; raises UserError."""
+    of_inputs({"model": folder})
+
+
 def read_tokenizer(folder: Path) -> "Tokenizer":
     """A model's tokenizer, read without transformers; raises UserError if it can't be read."""
     from tokenizers import Tokenizer

@@ -128,11 +128,11 @@ def prompts_of(problems: list[dict[str, Any]], model: Path | None) -> list[tuple
         return [(None, len(row["question"].split())) for row in problems]
     from transformers import AutoTokenizer
 
-    from r1flow.artifacts.contract import of_inputs
+    from r1flow.artifacts.contract import try_apart
     from r1flow.core.template import prompt_ids, render
     from r1flow.model.pretrained import read_pretrained
 
-    of_inputs({"model": model})  # one from outside tries its tokenizer and template apart
+    try_apart(model)
     tokenizer = read_pretrained(AutoTokenizer, model)
     prompts = [render(tokenizer, row["question"]) for row in problems]
     return [(prompt, len(ids)) for prompt, ids in zip(prompts, prompt_ids(tokenizer, prompts), strict=True)]

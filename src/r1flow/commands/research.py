@@ -89,7 +89,7 @@ def load_chat(arguments: argparse.Namespace) -> "Chat":
     from r1flow import sampling
     from r1flow.api.answering import Chat
     from r1flow.api.examination import load_chat_sampler
-    from r1flow.artifacts.contract import of_inputs
+    from r1flow.artifacts.contract import try_apart
 
     params = SamplingParams(arguments.temperature, arguments.top_p, arguments.max_new_tokens)
     model = model_folder(arguments.model)
@@ -98,7 +98,7 @@ def load_chat(arguments: argparse.Namespace) -> "Chat":
     else:
         options = {"url": arguments.url, "chat": True}
         options |= {} if arguments.served is None else {"model": arguments.served}
-        of_inputs({"model": model})  # as load_chat_sampler does
+        try_apart(model)  # as load_chat_sampler does
         sampler = sampling.load_sampler(model, "openai", batch_size=1, options=options)
     return Chat(model, sampler, params, arguments.seed, on_turn=None if arguments.json else print_turn)
 

@@ -4,19 +4,25 @@
 
 A file of 341 bytes can stand for 10^9 values, by YAML's aliases. What r1flow writes has none, so they are refused.
 Refused is also what no file of ours comes near: more values than MOST_VALUES, nesting that overflows the C stack, and
-numbers that take hours to convert, or to find again. So no process apart is needed: of 60 kinds of hostile files the
-worst took 1.3 s and 0.1 GB as YAML, and 3 s and 0.8 GB as JSON. Files are written by `write_whole`.
+numbers that take hours to convert, or to find again. A file longer than AT_ONCE is parsed in a process apart first
+(core/apart.py). Of 60 kinds of hostile files the worst took 1.3 s and 0.1 GB as YAML, and 3 s and 0.8 GB as JSON. Files
+are written by `write_whole`.
 """
 
 import json
 import os
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError
 
 MOST_YAML, MOST_JSON = 16_000_000, 32_000_000  # bytes; of JSON's texts Python's objects are up to 19 times larger
+# Most files are shorter: a plan reads dozens, and a process apart takes 0.06 s. Of 26 kinds of hostile texts of this
+# length the worst took 0.4 s and 17 MB.
+AT_ONCE = 1 << 16
+PARSE_S = 30.0  # CPU time in the process apart
 # Without this limit YAML took 8 s and 390 MB for each megabyte, and by aliases ten lines stand for 10^9 values.
 MOST_VALUES = 100_000
 DEEPEST = 100
@@ -41,7 +47,34 @@ def read_yaml(path: Path, aliases: bool = False) -> Any:
 
 
 def parse_yaml(text: bytes, aliases: bool = False) -> Any:
-    """The value; raises ValueError."""
+    """The value of a YAML text that isn't longer than MOST_YAML; raises ValueError, and RecursionError."""
+    return parse_tried(yaml_value, text, aliases)
+
+
+def parse_bounded(text: bytes) -> Any:
+    """The value of a JSON text that isn't longer than MOST_JSON; raises ValueError, and RecursionError."""
+    return parse_tried(json_value, text)
+
+
+def parse_tried(parse: Callable[..., Any], text: bytes, *options: Any) -> Any:
+    """What `parse` makes of a text; if that takes a process apart too much time or memory, ValueError."""
+    if len(text) > AT_ONCE:
+        from r1flow.core.apart import read_apart  # here, as few files are so long
+
+        try:
+            list(read_apart(parse_only, parse, text, *options, size=len(text), what="the text", cpu_s=PARSE_S))
+        except UserError as error:
+            raise ValueError(str(error)) from None
+    return parse(text, *options)
+
+
+def parse_only(parse: Callable[..., Any], text: bytes, *options: Any) -> Iterator[Any]:
+    """In the process apart: yields nothing, as the value may be large."""
+    parse(text, *options)
+    yield from ()
+
+
+def yaml_value(text: bytes, aliases: bool) -> Any:
     import yaml  # here, as manifests are read without it
 
     try:
@@ -108,8 +141,7 @@ def read_json(path: Path) -> Any:
         raise BadFile(f"{path}: can't be read as JSON ({one_line(error)}); bring it back or make it again") from None
 
 
-def parse_bounded(text: bytes) -> Any:
-    """The value of a JSON text that isn't longer than MOST_JSON; raises ValueError, and RecursionError."""
+def json_value(text: bytes) -> Any:
     brackets = text.count(b"[") + text.count(b"{")
     if brackets > MOST_BRACKETS:
         raise ValueError(f"{brackets} brackets, more than {MOST_BRACKETS}")

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from r1flow.artifacts.contract import of_inputs
+from r1flow.artifacts.contract import try_apart
 from r1flow.core.errors import UserError
 from r1flow.core.template import Response, prompt_ids, render, text_ids
 from r1flow.model.pretrained import read_model, read_pretrained
@@ -101,8 +101,7 @@ def classifier(model_dir: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBa
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     try:
-        # Of a folder from outside, tokenizer and template are tried apart.
-        of_inputs({"model_dir": model_dir})
+        try_apart(model_dir)
         tokenizer = read_pretrained(AutoTokenizer, model_dir, local_files_only=True)
         options = {"dtype": torch.float32, "local_files_only": True}
         model = read_model(AutoModelForSequenceClassification, model_dir, to_save=False, **options)

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from operator import itemgetter
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, Protocol
@@ -190,23 +191,23 @@ def check_room_left(
     Of `texts`, one for each prompt, the refusal shows the beginning of the longest prompt's.
     """
     prompt = max(map(len, ids), default=0)
-    shown = ""
-    if texts and prompt:
-        [text, *_] = (text for text, each in zip(texts, ids, strict=True) if len(each) == prompt)
-        shown = f" ({shorten(text, SHOWN_PROMPT, placeholder=' …')!r})"
     longest = prompt + params.max_new_tokens
-    if positions and prompt >= positions:
+    if not positions or longest <= positions:
+        return
+    shown = ""
+    if texts:
+        _, text = max(zip(map(len, ids), texts, strict=True), key=itemgetter(0))
+        shown = f" ({shorten(text, SHOWN_PROMPT, placeholder=' …')!r})"
+    if prompt >= positions:
         raise UserError(
             f"the longest prompt{shown} has {prompt} tokens, and the model only {positions} positions; take such"
             " prompts out, or a model of more positions (of vllm, raise engine_options.max_model_len)"
         )
-    if positions and longest > positions:
-        raise UserError(
-            f"max_new_tokens: the longest prompt{shown} with {params.max_new_tokens} new tokens is {longest} tokens"
-            f" long, and the model has {positions} positions; lower max_new_tokens (--max-new-tokens of a command,"
-            " max_completion_length of a trainer; or raise engine_options.max_model_len of vllm), or take such prompts"
-            " out"
-        )
+    raise UserError(
+        f"max_new_tokens: the longest prompt{shown} with {params.max_new_tokens} new tokens is {longest} tokens long,"
+        f" and the model has {positions} positions; lower max_new_tokens (--max-new-tokens of a command,"
+        " max_completion_length of a trainer; or raise engine_options.max_model_len of vllm), or take such prompts out"
+    )
 
 
 def step_ends(tokenizer: Any, rule: str) -> tuple[int, ...]:

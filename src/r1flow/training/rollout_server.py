@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from r1flow.artifacts.contract import of_inputs
+from r1flow.artifacts.contract import try_apart
 from r1flow.core import servers
 from r1flow.core.endpoint import complete, split_address
 from r1flow.core.errors import UserError
@@ -62,7 +62,7 @@ def serve_vllm(model: Path, host: str, port: int, more: list[str]) -> None:
     if any(word.partition("=")[0] == "--config" for word in more):
         raise UserError("serve-rollouts: --config could hide any of vLLM's options; write the options themselves")
     check_weights(model)
-    of_inputs({"model": model})  # one from outside tries its tokenizer apart
+    try_apart(model)
     words = ["-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--host", host, "--port", str(port)]
     os.execve(sys.executable, [sys.executable, *words, *FLAGS, *more], {**os.environ, "VLLM_SERVER_DEV_MODE": "1"})
 
