@@ -24,7 +24,7 @@ from r1flow.engine.cost_table import cost_table
 from r1flow.engine.run import Run
 from r1flow.programs import cost_estimate
 from r1flow.programs.specs import spec_of
-from r1flow.recipe.stages import STAGES, program_of
+from r1flow.recipe.stages import STAGES, program_of, sources_of
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = sorted(p.stem for p in (ROOT / "conf/experiment").glob("*.yaml"))
@@ -56,6 +56,33 @@ def test_the_controls_are_paid_as_they_say():
         "zero_rl_format": {"answer_format"},
     }
     assert {"name": "wrong"} in run.slice("self_data")["filters"]
+
+
+def test_the_process_reward_pays_in_the_place_of_the_rule_and_nothing_else_changes():
+    run = Run.compose(ROOT, "failed_attempts")
+    plain, paid = run.slice("zero_rl"), run.slice("zero_rl_process")
+    assert paid | {"rewards": plain["rewards"]} == plain | {"ablation_of": "zero_rl"}
+    weights = {name: reward["weight"] for name, reward in paid["rewards"].items()}
+    assert weights == {"accuracy": 0.0, "answer_format": 0.2, "process_reward": 1.0}
+    sources = sources_of("zero_rl_process", paid, run.stages)
+    assert sources == {"data": "data", "model": "base", "reward_model": "process_reward"}
+    # The scorer has seen samples of the model that RL starts from.
+    assert sources_of("process_reward", run.slice("process_reward"), run.stages)["data"] == "rejection"
+    assert run.slice("rejection")["init_from"] == "base"
+
+
+def test_search_for_lessons_has_the_prompts_and_the_tokens_of_plain_samples():
+    run = Run.compose(ROOT, "failed_attempts")
+    plain, tree = run.slice("self_data"), run.slice("tree_data")
+    assert plain["file"] == f"{tree['split']}.jsonl" and plain["prompts"] is None and tree["n_problems"] is None
+    assert tree["budgets"] == [plain["samples_per_prompt"]]
+    for key in ("temperature", "top_p", "max_new_tokens"):
+        assert tree[key] == plain[key]
+    assert run.slice("tree_sft") == run.slice("self_sft") | {"ablation_of": "self_sft"}
+    sources = sources_of("tree_data", tree, run.stages)
+    assert sources == {"data": "data", "base": "base", "value_model": "value_model"}
+    assert sources_of("tree_sft", run.slice("tree_sft"), run.stages)["data"] == "tree_data"
+    assert [cost.job for cost in run.costs] == run.jobs
 
 
 @pytest.mark.parametrize("wordings", [0, 1, 20])

@@ -80,6 +80,19 @@ def test_a_sample_without_an_answer_is_a_wrong_outcome(base: Path) -> None:
     assert {label for _, label in rows_of(base)} == {1}
 
 
+def test_with_both_labels_a_whole_sample_needs_its_steps_and_its_answer(base: Path) -> None:
+    right, slip, no_answer = "2 + 2 = 4, so", "2 + 2 = 5, so", "2 + 2 = 4, and so"
+    write_samples(base, [sample(1, right), sample(2, slip), sample(3, right, "9"), sample(4, no_answer, None)])
+    labels = dict(rows_of(base, prefixes=9, labels="both"))
+    assert labels["<think>2 + 2 = 4,"] == labels[f"<think>{right}</think><answer>4</answer>"] == 1
+    assert labels["<think>2 + 2 = 5,"] == labels[f"<think>{slip}</think><answer>4</answer>"] == 0
+    assert labels[f"<think>{right}</think><answer>9</answer>"] == labels[f"<think>{no_answer}"] == 0
+    assert [step_scorer.label_of("both", steps, outcome, True) for steps, outcome in ((None, False), (True, None))] == [
+        False,
+        None,
+    ]
+
+
 def test_beginnings_end_with_a_step_and_the_whole_is_always_there() -> None:
     text = "first 1.5 + 1.5 = 3, then 3:2! so\n"
     assert [text[:end] for end in step_ends_in(text, "clause")] == [

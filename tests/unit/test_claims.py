@@ -15,6 +15,7 @@ from r1flow.recipe.claims import (
     CANT_TELL,
     CLAIMS,
     DOES_NOT_HOLD,
+    FAILED_ATTEMPTS,
     HOLDS,
     MIN_PROBLEMS,
     NO_VERDICT,
@@ -35,12 +36,16 @@ from r1flow.recipe.claims import (
     c10,
     c11,
     c12,
+    c13,
+    c14,
+    c15,
     claim_summary,
     compare_modes,
     compare_solved,
     compare_thinking,
     judge_claims,
 )
+from r1flow.recipe.stages import ATTEMPTS
 
 DEV = "dev/accuracy"
 
@@ -59,13 +64,13 @@ class Noting(Mapping[str, object]):
     __iter__ = __len__ = None
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)
+@pytest.mark.parametrize("claim", (*CLAIMS, *FAILED_ATTEMPTS), ids=lambda claim: claim.__name__)
 def test_a_claim_names_what_it_reads(claim):
     scores, thinking = Noting({}), Noting({})
-    accuracy, lengths, dev = Noting([0.0]), Noting([0.0]), Noting({0: 0.0})
-    named = claim(Evidence(scores, accuracy, (), thinking, {}, lengths, dev))
+    accuracy, lengths, dev, excess = Noting([0.0]), Noting([0.0]), Noting({0: 0.0}), Noting([0.0])
+    named = claim(Evidence(scores, accuracy, (), thinking, {}, lengths, dev, excess))
     assert set(named.models) == scores.keys_read | thinking.keys_read
-    assert set(named.curves) == accuracy.keys_read | lengths.keys_read | dev.keys_read
+    assert set(named.curves) == accuracy.keys_read | lengths.keys_read | dev.keys_read | excess.keys_read
 
 
 def interval(low: float, high: float, n: int = 100) -> Interval:
@@ -338,6 +343,45 @@ def test_a_control_that_does_as_well_as_the_true_reward_takes_its_claim(control)
     assert missing.verdict == NOT_IN_RUN and missing.deciding.needs == control
 
 
+def claims_of(evidence: Evidence) -> dict[str, str]:
+    return {claim.id: claim.verdict for claim in judge_claims(evidence)}
+
+
+def test_a_failed_attempt_is_judged_only_where_it_was_made():
+    evidence = fabricated(("base", "zero_rl", "zero_rl_random"), 100)
+    scores = {**evidence.scores, "zero_rl_process": evidence.scores["zero_rl_random"]}
+    tried = replace(evidence, scores=scores, stages={"zero_rl_process"}, excess={"zero_rl_process": [0.0] * 20})
+    assert "C13" not in claims_of(replace(tried, stages=()))
+    with pytest.raises(LookupError):
+        judge_claims(replace(tried, excess={}))
+    assert c13(tried).verdict == HOLDS
+    assert c13(replace(tried, scores={**scores, "zero_rl_process": scores["zero_rl"]})).verdict == DOES_NOT_HOLD
+    assert claims_of(tried)["C15"] == NOT_IN_RUN
+    gained = c13(tried).parts[1]
+    assert gained.name.endswith("zero_rl_process − base") and not gained.counts
+
+
+@pytest.mark.parametrize(("searched", "verdict"), [("base", HOLDS), ("self_sft", HOLDS), ("zero_rl", DOES_NOT_HOLD)])
+def test_search_that_finds_better_lessons_takes_its_claim(searched, verdict):
+    evidence = fabricated(("base", "zero_rl", "self_sft"), 100)
+    scores = {**evidence.scores, "tree_sft": evidence.scores[searched]}
+    claim = c15(replace(evidence, scores=scores, stages={"tree_sft"}))
+    assert claim.verdict == verdict and [part.counts for part in claim.parts] == [True, False, False]
+
+
+@pytest.mark.parametrize(("first", "last", "verdict"), [(0.1, 0.4, HOLDS), (0.4, 0.1, DOES_NOT_HOLD)])
+def test_a_reward_is_hacked_if_it_grows_beyond_what_is_solved(first, last, verdict):
+    """The two middle quarters, which count for nothing, are the other way round."""
+    noise = [0.02, -0.03, 0.01, -0.01, 0.03, -0.02]
+    curve = [mean + each for mean in (first, 1 - first, 1 - last, last) for each in noise]
+    claim = c14(Evidence({}, excess={"zero_rl_process": curve}))
+    [part] = claim.parts
+    assert part.interval.estimate == pytest.approx(last - first) and part.interval.n == 6
+    assert claim.verdict == verdict
+    unpaid = c14(Evidence({}, stages={"zero_rl_process"}, excess={"zero_rl_process": []}))
+    assert unpaid.deciding.needs == "the rewards process_reward and accuracy in zero_rl_process"
+
+
 def test_a_control_is_not_beaten_by_the_form_of_its_answers():
     """All are scored leniently: the same answers without tags are as good."""
     tagged = fabricate_samples("zero_rl", 100)
@@ -455,6 +499,16 @@ MADE_OF = {
         *(("zero_rl", LENIENT, control, LENIENT, "reasoning", EFFECT, True) for control in CONTROLS),
         *((control, LENIENT, "base", LENIENT, "reasoning", EFFECT, False) for control in CONTROLS),
     ],
+    "C13": [
+        ("zero_rl", LENIENT, "zero_rl_process", LENIENT, "reasoning", EFFECT, True),
+        ("zero_rl_process", LENIENT, "base", LENIENT, "reasoning", EFFECT, False),
+    ],
+    "C14": [],
+    "C15": [
+        ("self_sft", LENIENT, "tree_sft", LENIENT, "reasoning", LOSS, True),
+        ("zero_rl", LENIENT, "tree_sft", LENIENT, "reasoning", EFFECT, False),
+        ("tree_sft", LENIENT, "base", LENIENT, "reasoning", EFFECT, False),
+    ],
 }
 CURVES = ("quarter", "dev accuracy", "over the training")  # parts that are no difference between models
 UNITS = {"mean_length": "tokens", "reflection_density": "per 100 tokens"}
@@ -484,7 +538,8 @@ def test_every_part_is_the_difference_that_the_claim_is_about():
 
     scores = {model: tables(model, ("reasoning", "general")) for model in models}
     thinking = {model: tables(model, TEMPERATURES) for model in models}
-    for claim in judge_claims(Evidence(scores, {}, (), thinking, Everything())):
+    excess = {"zero_rl_process": [0.0] * 20}
+    for claim in judge_claims(Evidence(scores, {}, set(ATTEMPTS), thinking, Everything(), excess=excess)):
         assert len({str(part.name) for part in claim.parts} - {"None"}) == len(claim.parts)
         of_models = [part for part in claim.parts if not any(word in part.name for word in CURVES)]
         for part, made in zip(of_models, MADE_OF[claim.id], strict=True):

@@ -60,6 +60,13 @@ def test_the_default_can_be_run() -> None:
             {"data": DEFAULT["data"] | {"general_file": "a.jsonl", "general_share": 0.2}},
             "general_share: .* reward_model",
         ),
+        (
+            {
+                "data": DEFAULT["data"] | {"general_file": "a.jsonl", "general_share": 0.2},
+                "rewards": {"steps": {"name": "reward_model", "args": {"sees": "response", "reasoning": True}}},
+            },
+            "general_share: .* reward_model",
+        ),
     ],
 )
 def test_what_cannot_run_is_refused_by_key(changes: dict[str, Any], named: str) -> None:

@@ -56,6 +56,14 @@ def test_rows_without_a_task_and_general_ones_are_scored() -> None:
     assert [concerns(*row, kinds=["harmful"]) for row in rows] == [False, False, False, True, False]
 
 
+def test_a_model_of_reasoning_scores_all_rows_but_general_ones(tmp_path: Path) -> None:
+    rows = [(None, None), ("general", None), ("chain_sum", None)]
+    assert [concerns(*row, kinds=None, reasoning=True) for row in rows] == [True, False, True]
+    for given in ({"sees": "response", "kinds": ["harmful"]}, {}):
+        with pytest.raises(UserError, match="with reasoning, set sees to response, and leave out kinds"):
+            reward_model(folder(tmp_path), reasoning=True, **given)
+
+
 def test_a_prompt_stands_in_for_a_question_that_is_missing() -> None:
     chat = [{"role": "user", "content": "c"}]
     assert asked(["a", "b", chat], ["x", None, None]) == ["x", "b", "c"]

@@ -11,11 +11,12 @@ from random_model import make_random_model
 
 from r1flow.artifacts import contract
 from r1flow.core.errors import UserError
-from r1flow.core.schema import write_jsonl
+from r1flow.core.schema import read_jsonl, write_jsonl
 from r1flow.core.template import render
 from r1flow.engine.run import Run
 from r1flow.programs.search import compute as search
 from r1flow.programs.search.scorers import own_logprob, progress_advantage, token_logprobs
+from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import JUDGES
 from r1flow.sampling import Completion, SamplingParams, load_sampler, seed_of
 from r1flow.sampling.engine import load_model
@@ -73,7 +74,9 @@ def stage_in(folder: Path, inputs: dict[str, Path], **config: Any) -> SimpleName
 
 @pytest.fixture
 def searched(tmp_path: Path, inputs: dict[str, Path], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(search, "tell_counts", lambda stage, counts, *words: {"test.jsonl": vars(counts["test.jsonl"])})
+    monkeypatch.setattr(
+        search, "tell_counts", lambda stage, counts, *words: {name: vars(count) for name, count in counts.items()}
+    )
 
     def run(name: str = "a", **config: Any) -> tuple[dict[str, Any], list[dict[str, Any]], SimpleNamespace]:
         stage = stage_in(tmp_path / name, inputs, **config)
@@ -125,6 +128,37 @@ def test_the_same_seed_gives_the_same_bytes_killed_or_not(searched, monkeypatch:
     assert searched()[0] == metrics and (stage.work / "samples.parquet").read_bytes() == whole
 
 
+def test_right_answers_to_training_problems_are_rows_to_learn_and_no_others() -> None:
+    problem = {"id": "p", "task": "chain_sum", "question": "2 + 2 = ?", "answer": "4", "entry": None}
+    texts = {
+        "in the form": ("<think>2 + 2 = 4</think> <answer>4</answer>\n", True),
+        "wrong": ("<think>2 + 2 = 5</think> <answer>5</answer>", True),
+        "right without the form": ("the result is 4", True),
+        "truncated": ("<think>2 + 2 = 4</think> <answer>4</answer>", False),
+    }
+    row = {"model": "base", "strategy": "direct", "budget": 2, "task": "chain_sum", "problem_id": "p", "gold": "4"}
+    row["question"] = problem["question"]
+    found = [row | {"completion": text, "finished": finished} for text, finished in texts.values()]
+    learnt = {"id": "p-base-direct-2", "source": "search", "question": "2 + 2 = ?"}
+    assert search.rows_to_learn(found, [problem]) == [learnt | {"response": texts["in the form"][0].strip()}]
+
+
+def test_a_search_of_test_problems_leaves_nothing_to_learn(
+    searched, inputs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model must never learn from them; and what a model that knows nothing finds is nothing to learn from."""
+    metrics, _, stage = searched()
+    assert "mix" not in metrics and not (stage.work / "mix.jsonl").exists()
+    (inputs["data"] / "rejection.jsonl").write_bytes((inputs["data"] / "test.jsonl").read_bytes())
+    with pytest.raises(UserError, match="search: no answer is right in the form that rewards ask for"):
+        searched("b", split="rejection")
+    monkeypatch.setattr(search, "rows_to_learn", lambda rows, problems: [{"id": rows[0]["model"]}])
+    metrics, _, stage = searched("c", split="rejection")
+    assert read_jsonl(stage.work / "mix.jsonl") == [{"id": "base"}, {"id": "zero_rl"}] and metrics["mix"] == 2
+    assert spec_of("search").outputs(CONFIG) == ["samples.parquet"]
+    assert spec_of("search").outputs(CONFIG | {"split": "rejection"}) == ["samples.parquet", "mix.jsonl"]
+
+
 def test_an_own_log_probability_is_the_mean_over_the_tokens_and_padding_changes_little(inputs: dict[str, Path]) -> None:
     import torch
 
@@ -170,7 +204,7 @@ def test_a_reward_model_with_another_tokenizer_is_refused_before_anything_is_dra
     (scorer / "tokenizer.json").write_text("{}")
     monkeypatch.setitem(inputs, "reward_model", scorer)
     with pytest.raises(
-        UserError, match=r"tokenizer\.json: it isn't the tokenizer of .*; take the strategies"
+        UserError, match=r"tokenizer\.json: it isn't the tokenizer of .* out of search\.strategies"
     ) as refusal:
         searched()
     assert "\n" not in str(refusal.value) and not (tmp_path / "a/snapshots").exists()
@@ -179,11 +213,12 @@ def test_a_reward_model_with_another_tokenizer_is_refused_before_anything_is_dra
 def test_only_reasoning_problems_that_can_be_graded_are_asked(tmp_path: Path) -> None:
     row = {"task": "chain_sum", "question": "1 + 1 =", "entry": None}
     write_jsonl(tmp_path / "dev.jsonl", [row | {"id": "a", "answer": "2"}, row | {"id": "b", "answer": r"\frac{"}])
-    problems, counts = search.load_asked(tmp_path, "dev", None)
+    stage = stage_in(tmp_path, {"data": tmp_path})
+    problems, counts = search.load_asked(stage, "dev", None)
     assert [problem["id"] for problem in problems] == ["a"] and counts["dev.jsonl"].left_out == {"ungradable": 1}
     write_jsonl(tmp_path / "dev.jsonl", [])
     with pytest.raises(UserError, match=r"no problem with an answer to vote on; look at search\.split"):
-        search.load_asked(tmp_path, "dev", None)
+        search.load_asked(stage, "dev", None)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +243,7 @@ def test_only_reasoning_problems_that_can_be_graded_are_asked(tmp_path: Path) ->
         ("search.strategies.best_of_n.args.scorer=null", "search.strategies.best_of_n.args.scorer: there is no scorer"),
         (
             "strategy@search.strategies=[direct,dvts] search.strategies.dvts.args.step_tokens=500",
-            "search.strategies.dvts.args.step_tokens: 500; use a whole number, 1 to 192, search.max_new_tokens",
+            "search.strategies.dvts.args.step_tokens: 500; use a whole number, 1 to 192, which is max_new_tokens",
         ),
         (
             "strategy@search.strategies=[direct,dvts] search.engine=openai +search.engine_options.plain=true",

@@ -205,8 +205,10 @@ SEEDS = {
     **{"sft_mix": 1555034425, "reward_model": 1939976081, "align_rl": 1931895404},
     **{"student_base": 1596121781, "student_rl": 1786607873, "distill": 1608301639, "evaluate/base": 1740908988},
     **{"general_data": 1579343596, "search": 850788165, "process_reward": 75674607, "value_model": 1531908354},
+    **{"tree_data": 1568281738},
 }
-ARMS = {"zero_rl_language": "zero_rl", "zero_rl_random": "zero_rl", "zero_rl_format": "zero_rl"}
+ARMS = dict.fromkeys(("zero_rl_language", "zero_rl_random", "zero_rl_format", "zero_rl_process"), "zero_rl")
+ARMS |= {"tree_sft": "self_sft"}
 
 
 def test_an_arm_has_the_seed_of_the_stage_it_is_compared_with_and_no_other_seed_moves():

@@ -189,8 +189,8 @@ def test_a_cold_temperature_keeps_the_best_and_a_hot_one_all() -> None:
     [
         ("beam_search", {"step": "sentense"}, "args.step: there is no rule 'sentense'; did you mean 'sentence'?"),
         ("dvts", {"step": ["line"]}, "args.step: there is no rule ['line']"),
-        ("dvts", {"step_tokens": 0}, "args.step_tokens: 0; use a whole number, 1 to 60, search.max_new_tokens"),
-        ("dvts", {"step_tokens": 61}, "args.step_tokens: 61; use a whole number, 1 to 60, search.max_new_tokens"),
+        ("dvts", {"step_tokens": 0}, "args.step_tokens: 0; use a whole number, 1 to 60, which is max_new_tokens"),
+        ("dvts", {"step_tokens": 61}, "args.step_tokens: 61; use a whole number, 1 to 60, which is max_new_tokens"),
         ("beam_search", {"expansions": 1.5}, "args.expansions: 1.5; use a whole number, 1 or more"),
         ("beam_search", {"expansions": True}, "args.expansions: True; use a whole number, 1 or more"),
         ("particle_filtering", {"temperature": 0}, "args.temperature: 0; use a number above 0"),

@@ -129,7 +129,8 @@ def test_a_claim_has_the_evaluations_that_it_compares(run, capsys):
 def test_the_stages_of_a_claim_are_the_evaluations_and_trainings_that_it_reads():
     assert stages_of_claim("C5") == {"evaluate/zero_rl_language", "evaluate/zero_rl"}
     assert stages_of_claim("C2") == {"evaluate/base", "evaluate/zero_rl", "zero_rl"}
-    assert stages_of_claim("C13") is None
+    assert stages_of_claim("C14") == {"zero_rl_process"}
+    assert stages_of_claim("C16") is None
 
 
 @pytest.mark.parametrize("target", ["reasoning_rl/model", "reasoning_rl", "reasoning_rl/model/model.safetensors"])

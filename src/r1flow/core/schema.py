@@ -59,7 +59,8 @@ class ColdStart:
     response: str
 
 
-MIX = "mix.jsonl"  # the file with the rows that rejection sampling made
+MIX = "mix.jsonl"  # the file with the rows that rejection sampling, or a search, made for SFT
+TO_LEARN = "rejection"  # the file of problems, without .jsonl, whose right answers become a mix
 MASKED = -100  # the label of a token that isn't learnt, as in all of transformers
 EXAMS = ("dev", "test", "final")  # splits that no stage trains on
 # Of a row of a conversation: the turns before its question, as JSON; only SFT reads it.

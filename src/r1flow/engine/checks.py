@@ -116,6 +116,10 @@ def check_rows(run: dict[str, Any]) -> None:
         source = rows_of(stage, run["stages"])
         if source != "data" and file != MIX:
             raise UserError(f"{stage}.data.file: {file}: it learns from {source}, which writes {MIX}; name that file")
+        if source != "data" and MIX not in spec_of(RECIPE[source].program).outputs(run[source]):
+            raise UserError(
+                f"{stage}.data.file: {file}: {source} writes it of rejection.jsonl alone; set {source}.split=rejection"
+            )
         if source == "data" and file == MIX:
             raise UserError(f"{stage}.data.file: {file}: no stage of this run writes it; add cold_start_data to stages")
 

@@ -4,8 +4,8 @@
     data.decontaminate.drop=true, or take them out and run the data stage again
 
 The report must be made by the current version of the rule, match these files' hashes, and list no leaks. Rows that a
-stage of this run made from such data (rejection's mix) need no report of their own, because that stage has passed the
-gate. Left out: what models from outside were trained on.
+stage of this run made from such data (the mix of rejection or of a search) need no report of their own, because that
+stage has passed the gate. Left out: what models from outside were trained on.
 """
 
 import json

@@ -191,7 +191,8 @@ def without_student(run: dict[str, Any], start: str, folder: Path) -> list[str]:
         return []
     gone = [stage for stage in run["stages"] if stage in STAGES and "student_base" in lineage(run, stage)]
     run["stages"] = [stage for stage in run["stages"] if stage not in gone]
-    run["search"]["models"] = [stage for stage in run["search"]["models"] if stage not in gone]
+    for search in ("search", "tree_data"):
+        run[search]["models"] = [stage for stage in run[search]["models"] if stage not in gone]
     return gone
 
 

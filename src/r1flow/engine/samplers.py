@@ -17,7 +17,7 @@ from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, fetch_settings
 from r1flow.model.pretrained import OUR_KINDS, has_our_pass
 from r1flow.model.weights import read_object
-from r1flow.recipe.stages import MODELS, STAGES
+from r1flow.recipe.stages import MODELS, RECIPE, STAGES
 from r1flow.sampling import AUTO
 from r1flow.training.ranks import IN_SHARES, strategy_of
 
@@ -91,7 +91,7 @@ def check_engines(run: dict[str, Any]) -> None:
 def origins(run: dict[str, Any], stage: str) -> list[Origin]:
     """Where the models come from in the end that a stage samples: its own, those it names, or for `evaluate` all."""
     models = [stage]
-    if stage in ("evaluate", "search"):
+    if RECIPE[stage].program in ("evaluate", "search"):
         models = [other for other in run[stage].get("models", run["stages"]) if other in MODELS]
     return list(dict.fromkeys(origin(run, model) for model in models))
 

@@ -175,6 +175,10 @@ class Estimator:
         if file != "mix":
             return least(self.rows.get(file, UNKNOWN), limit)
         config = self.run.slice(maker)
+        if RECIPE[maker].program == "search":
+            answers = len(config["models"]) * len(config["strategies"]) * len(config["budgets"])
+            right = self.rows.get(config["split"], UNKNOWN) * answers * self.assumed["kept_share"][self.origin]
+            return least(right, limit)
         samples = min(config["samples_per_prompt"] * self.assumed["kept_share"][self.origin], config["keep_per_prompt"])
         kept = least(least(self.rows.get("rejection", UNKNOWN), config["prompts"]) * samples, config["samples_in_mix"])
         general = kept * config["general_share"] / (1 - config["general_share"])
@@ -187,7 +191,7 @@ class Estimator:
         lengths = self.assumed["response"]
         if file == "mix":
             config = self.run.slice(maker)
-            share = config["general_share"]
+            share = config.get("general_share", 0)  # a search mixes nothing in
             general = share * self.response("general_sft") if share else 0
             return (1 - share) * self.completion(config["max_new_tokens"]) + general
         if self.origin == "generated":

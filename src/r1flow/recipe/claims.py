@@ -1,7 +1,8 @@
 """The claims of the paper that a reproduction can test, each a pure function of samples and training curves.
 
 C1–C7 are claims in the paper's text, C8–C11 the steps of its table of intermediate models; C12 compares zero RL with
-controls that other papers tried. docs/claims.md has every measure and rule with the papers' figures.
+controls that other papers tried. C13 to C15 are about the paper's unsuccessful attempts, and are judged in runs that
+have one of them. docs/claims.md has every measure and rule with the papers' figures.
 
 Every claim is one or more *parts*; a part is a difference between two models on the same problems (or two training
 curves) with a 95 % interval, in the direction the claim gives it: a positive difference speaks for the claim.
@@ -46,7 +47,7 @@ from r1flow.core.metrics import (
     residuals,
     slope_interval,
 )
-from r1flow.recipe.stages import CONTROLS
+from r1flow.recipe.stages import ATTEMPTS, CONTROLS
 
 HOLDS, DOES_NOT_HOLD = "holds here", "doesn't hold here"
 CANT_TELL, NOT_IN_RUN, NO_VERDICT = "can't tell", "not in this run", "no verdict"
@@ -63,6 +64,7 @@ SMALL_COST = 0.03  # C5: "a small cost in accuracy" is at most three points
 MIN_PROBLEMS = 20
 MIN_STEPS = 5
 MIN_VOTES = 3  # C3: of two votes a tie is worth their mean, which is pass@1
+QUARTER = 0.25  # C14: the last quarter of the sets of rollouts against the first
 RL_START = 0.25  # C4: the start of RL is the first quarter of its steps
 DEV_START = 0.5  # … and of its dev curve the first half: of nine measurements, the MIN_STEPS that a verdict needs
 # The metric beside those of PROBLEM_METRICS that only forced thoughts have.
@@ -94,6 +96,8 @@ class Evidence:
     families: Mapping[str, str] = field(default_factory=dict)
     lengths: Mapping[str, Sequence[float]] = field(default_factory=dict)
     dev: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    # By stage, by how much the mean process reward of each step's completions exceeds the share that is right.
+    excess: Mapping[str, Sequence[float]] = field(default_factory=dict)
     # Samples of a problem as asked, of the model with the fewest; None: not known.
     k: int | None = None
 
@@ -372,6 +376,17 @@ def rise_of_length(evidence: Evidence, stage: str) -> Interval | Absent:
     rise = slope_interval(evidence.lengths[stage])
     accuracy = evidence.accuracy.get(stage)  # without the reward accuracy there is none
     return if_solved(rise, accuracy) if accuracy else rise
+
+
+def rise_of_excess(evidence: Evidence, stage: str) -> Interval | Absent:
+    """By how much more the process reward exceeds the accuracy in the last quarter of the sets than in the first."""
+    if missing := lacking(evidence.excess, evidence.stages, stage):
+        return Absent(missing)
+    excess = list(evidence.excess[stage])
+    if not excess:
+        return Absent((f"the rewards process_reward and accuracy in {stage}",))
+    quarter = max(1, round(len(excess) * QUARTER))
+    return difference_in_level(excess[-quarter:], excess[:quarter])
 
 
 def difference_in_level(first: list[float], second: list[float]) -> Interval:
@@ -690,7 +705,69 @@ def c12(evidence: Evidence) -> Claim:
     )
 
 
+def c13(evidence: Evidence) -> Claim:
+    metric = "pass_at_1_lenient"
+    return Claim(
+        id="C13",
+        text="RL that a process reward model pays solves less than RL that the rule pays.",
+        source="§4.2",
+        how="pass@1 of zero_rl minus that of zero_rl_process, the same training paid by a process reward model in the "
+        "place of the rule that compares answers; both are scored leniently and paired over the reasoning test "
+        "problems. The difference must be above 0. What the process reward gained over base is shown.",
+        models=("zero_rl", "zero_rl_process", "base"),
+        parts=(
+            Part(
+                "pass@1 (lenient), zero_rl − zero_rl_process", compare(evidence, "zero_rl", "zero_rl_process", metric)
+            ),
+            Part(
+                "pass@1 (lenient), zero_rl_process − base",
+                compare(evidence, "zero_rl_process", "base", metric),
+                counts=False,
+            ),
+        ),
+    )
+
+
+def c14(evidence: Evidence) -> Claim:
+    return Claim(
+        id="C14",
+        text="RL hacks a process reward model: what it is paid rises beyond what it solves.",
+        source="§4.2",
+        how="The process reward of zero_rl_process's completions minus the share of them that are right, in the last "
+        "quarter of the sets of rollouts against the first, paired in their order. This must be above 0.",
+        curves=("zero_rl_process",),
+        parts=(
+            Part(
+                "process reward minus training accuracy, last quarter − first",
+                rise_of_excess(evidence, "zero_rl_process"),
+                at_least=MIN_STEPS,
+            ),
+        ),
+    )
+
+
+def c15(evidence: Evidence) -> Claim:
+    metric = "pass_at_1_lenient"
+    return Claim(
+        id="C15",
+        text="What search over steps finds teaches no more than what plain samples find.",
+        source="§4.2",
+        how="pass@1 of self_sft, SFT on the base model's own right samples, minus that of tree_sft, SFT on its right "
+        "answers by search over steps with a value model, at as many tokens; both are scored leniently and paired over "
+        "the reasoning test problems. It must be above −2 points. What R1-Zero has before tree_sft is shown.",
+        models=("self_sft", "tree_sft", "zero_rl", "base"),
+        parts=(
+            no_worse("pass@1 (lenient), self_sft − tree_sft", compare(evidence, "self_sft", "tree_sft", metric)),
+            Part(
+                "pass@1 (lenient), zero_rl − tree_sft", compare(evidence, "zero_rl", "tree_sft", metric), counts=False
+            ),
+            Part("pass@1 (lenient), tree_sft − base", compare(evidence, "tree_sft", "base", metric), counts=False),
+        ),
+    )
+
+
 CLAIMS: tuple[Callable[[Evidence], Claim], ...] = (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12)
+FAILED_ATTEMPTS = (c13, c14, c15)
 
 
 def claims_in_order(names: Iterable[str]) -> list[str]:
@@ -699,9 +776,10 @@ def claims_in_order(names: Iterable[str]) -> list[str]:
 
 
 def judge_claims(evidence: Evidence, toy: bool = False) -> list[Claim]:
-    """All claims, C1 first; those of a toy have no verdict."""
+    """All claims, C1 first; those of failed attempts only if the run has one. Those of a toy have no verdict."""
     claims = []
-    for judge in CLAIMS:
+    tried = any(stage in evidence.stages for stage in ATTEMPTS)
+    for judge in (*CLAIMS, *FAILED_ATTEMPTS) if tried else CLAIMS:
         claim = judge(evidence)
         parts = tuple(replace(part, toy=toy) for part in claim.parts)
         claims.append(replace(claim, parts=parts))

@@ -38,8 +38,11 @@ ROWS = (
     StageRow("zero_rl_language", "grpo", "#79b4e0", ablation_of="zero_rl"),
     StageRow("zero_rl_random", "grpo", "#e58a9a", ablation_of="zero_rl"),
     StageRow("zero_rl_format", "grpo", "#8f5a3c", ablation_of="zero_rl"),
+    StageRow("zero_rl_process", "grpo", "#b5762a", rewarded_by="process_reward", ablation_of="zero_rl"),
     StageRow("self_data", "rejection"),
     StageRow("self_sft", "sft", "#d1499b", rows_of="self_data"),
+    StageRow("tree_data", "search"),
+    StageRow("tree_sft", "sft", "#8c6d1f", rows_of="tree_data", ablation_of="self_sft"),
     StageRow("general_data", "rejection", is_optional=True),
     StageRow("cold_start_data", "rejection", general_of="general_data", is_optional=True),
     StageRow("cold_start", "sft", "#5c9e31", rows_of="cold_start_data", general_of="general_data"),
@@ -65,8 +68,11 @@ ABOUT = {
     "zero_rl_language": "zero_rl with the reward for one language as well, to compare the two (section 2.3.2)",
     "zero_rl_random": "zero_rl with random rewards: what RL does without a signal",
     "zero_rl_format": "zero_rl with the format reward alone: what the form of a response is worth",
+    "zero_rl_process": "zero_rl paid by the process reward model, a failed attempt of the paper (section 4.2)",
     "self_data": "samples the base model and keeps what is right, for self_sft",
     "self_sft": "SFT of the base model on its own right answers, to compare zero_rl with",
+    "tree_data": "answers training problems by search over steps, and keeps what is right, for tree_sft",
+    "tree_sft": "self_sft on answers that search over steps found, a failed attempt of the paper (section 4.2)",
     "general_data": "samples replies to general prompts from a teacher",
     "cold_start_data": "samples the long reasoning of the cold start from a teacher (section 2.3.1)",
     "cold_start": "SFT on a few examples of long reasoning (section 2.3.1)",
@@ -88,6 +94,7 @@ RECIPE = {row.stage: row for row in ROWS}
 STAGES = tuple(RECIPE)
 MODELS = tuple(stage for stage, row in RECIPE.items() if row.colour)  # models to evaluate
 CONTROLS = ("zero_rl_random", "zero_rl_format", "self_sft")  # what zero_rl is held against (claim C12)
+ATTEMPTS = ("zero_rl_process", "tree_sft")  # what failed in the paper (claims C13 to C15)
 # Stages that make a sequence classifier, which scores responses.
 JUDGES = tuple(stage for stage, row in RECIPE.items() if row.program in ("reward_model", "step_scorer"))
 # A search's scorer that reads with two models: one that RL trained, and the one that it began with.

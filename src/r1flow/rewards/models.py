@@ -1,8 +1,9 @@
-"""The score of a trained reward model (DeepSeek-R1, section 2.3.4), for general prompts, where no rule decides.
+"""The score of a trained reward model: for general prompts, where no rule decides, or of a response's steps.
 
     reward_model("results/r1_tiny/reward_model/model", sees="summary")(prompts, ["Hello! How can I help?"])    # [0.93]
 
-Helpfulness is judged on the summary alone, harmlessness on the whole response. torch is imported when one is used.
+Helpfulness is judged on the summary alone, harmlessness on the whole response (DeepSeek-R1, section 2.3.4). A process
+reward model judges the steps of reasoning (section 4.2). torch is imported when one is used.
 """
 
 from collections.abc import Sequence
@@ -16,15 +17,21 @@ from r1flow.rewards.classifier import check_model, classify
 from r1flow.rewards.scores import Reward, Scores, column, reward, text_of
 
 
-def reward_model(model_dir: str | Path, sees: str = "summary", kinds: Sequence[str] | None = None) -> Reward:
-    """A reward model's score of general rows, mapped to 0…1 by a sigmoid; None on reasoning rows and on other `kinds`.
+def reward_model(
+    model_dir: str | Path, sees: str = "summary", kinds: Sequence[str] | None = None, reasoning: bool = False
+) -> Reward:
+    """A reward model's score, mapped to 0…1 by a sigmoid; None on rows that it doesn't score.
 
-    `model_dir` holds a sequence classifier with one output and its tokenizer. `sees` is "summary" (helpfulness) or
-    "response" (harmlessness). Columns: `question` (without it, the prompt is used), `task`, and `kind` if `kinds` are
-    given. Raises UserError for an unknown `sees` or a directory without such a model.
+    It scores general rows, of these `kinds` if they are given; or with `reasoning` the others, as a process reward
+    model does. `model_dir` holds a sequence classifier with one output and its tokenizer. `sees` is "summary"
+    (helpfulness) or "response" (harmlessness, steps). Columns: `question` (without it, the prompt is used), `task`, and
+    `kind` if `kinds` are given. Raises UserError for an unknown `sees`, for reasoning with kinds, which its rows
+    haven't, or without sees="response", which has the steps, and for a directory without such a model.
     """
     if sees not in ("summary", "response"):
         raise UserError(f"reward reward_model: sees {sees!r} is neither 'summary' nor 'response'")
+    if reasoning and (kinds is not None or sees != "response"):
+        raise UserError("reward reward_model: with reasoning, set sees to response, and leave out kinds")
     check_model(Path(model_dir))
 
     @reward
@@ -38,7 +45,7 @@ def reward_model(model_dir: str | Path, sees: str = "summary", kinds: Sequence[s
         **columns: Any,
     ) -> Scores:
         rows = zip(column(task, texts), column(kind, texts), strict=True)
-        chosen = [i for i, (t, k) in enumerate(rows) if concerns(t, k, kinds)]
+        chosen = [i for i, (t, k) in enumerate(rows) if concerns(t, k, kinds, reasoning)]
         questions = asked(prompts, question)
         scores = classify(Path(model_dir), [(questions[i], texts[i]) for i in chosen], sees)
         by_row = dict(zip(chosen, scores, strict=True))
@@ -47,8 +54,10 @@ def reward_model(model_dir: str | Path, sees: str = "summary", kinds: Sequence[s
     return reward_model
 
 
-def concerns(task: str | None, kind: str | None, kinds: Sequence[str] | None) -> bool:
-    """Whether no rule decides a row (it is general, or its dataset has no tasks), and it is one of `kinds`."""
+def concerns(task: str | None, kind: str | None, kinds: Sequence[str] | None, reasoning: bool = False) -> bool:
+    """Whether a row is scored; one whose dataset has no tasks counts as general and as reasoning."""
+    if reasoning:
+        return task != GENERAL
     return task in (None, GENERAL) and (kinds is None or kind in kinds)
 
 

@@ -181,7 +181,7 @@ def check_steps(label: str, args: Mapping[str, Any], longest: int) -> None:
     for name, most in (("step_tokens", longest), ("expansions", math.inf)):
         value = args.get(name, 1)
         if type(value) is not int or not 1 <= value <= most:
-            upper = f" to {most}, search.max_new_tokens" if name == "step_tokens" else " or more"
+            upper = f" to {most}, which is max_new_tokens" if name == "step_tokens" else " or more"
             raise UserError(f"{where}.{name}: {value!r}; use a whole number, 1{upper}")
     temperature = args.get("temperature", 1.0)
     if type(temperature) not in (int, float) or not 0 < temperature < math.inf:

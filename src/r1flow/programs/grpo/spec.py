@@ -138,7 +138,9 @@ def check_shares(config: dict[str, Any]) -> None:
     if bool(share) != bool(file):
         what = f"data.general_share: {share} and data.general_file: {file} belong together"
         raise UserError(f"{what}; set both, or set them to 0 and null")
-    names = set(reward_names(config["rewards"]).values())
+    rewards = config["rewards"].items()
+    others = {label: part for label, part in rewards if not (part.get("args") or {}).get("reasoning")}
+    names = set(reward_names(others).values())
     # A user's own reward might, too.
     scored = names & OF_GENERAL or any("." in name for name in names)
     if share and not scored:

@@ -76,6 +76,12 @@ class Results:
         """`history` without the steps."""
         return [value for _, value in self.history(stage, key)]
 
+    def excess(self, stage: str) -> list[float]:
+        """By how much the process reward exceeds the accuracy, for every step of a training that has both."""
+        accuracy = dict(self.history(stage, "accuracy"))
+        paid = self.history(stage, "rewards/process_reward")
+        return [value - accuracy[step] for step, value in paid if step in accuracy]
+
     @cached_property
     def evidence(self) -> Evidence:
         """The data for the claims: scores per problem, and the accuracy of every RL step."""
@@ -87,10 +93,11 @@ class Results:
             thinking[model] = {t: per_problem(rows) | {FIRST_PASS: first_pass(rows)} for t, rows in given.items()}
         trained = [stage for stage in self.metrics if stage in RL_STAGES]
         accuracy = {stage: self.values(stage, "accuracy") for stage in trained}
+        excess = {stage: self.excess(stage) for stage in trained}
         lengths = {stage: self.values(stage, "thinking_length") for stage in trained}
         dev = {stage: dict(self.history(stage, "dev/accuracy")) for stage in trained}
         k = min((tasks["reasoning"]["k"] for tasks in self.summaries.values() if "reasoning" in tasks), default=None)
-        return Evidence(scores, accuracy, frozenset(self.metrics), thinking, families, lengths, dev, k)
+        return Evidence(scores, accuracy, frozenset(self.metrics), thinking, families, lengths, dev, excess, k)
 
     @cached_property
     def claims(self) -> list[Claim]:

@@ -83,6 +83,8 @@ MODEL_WORDS = {
     "zero_rl_language": "R1-Zero with the language reward (ablation)",
     "zero_rl_random": "R1-Zero with a random reward (control)",
     "zero_rl_format": "R1-Zero with a reward for the form alone (control)",
+    "zero_rl_process": "R1-Zero paid by a process reward model (failed attempt)",
+    "tree_sft": "SFT on what the base model got right by search over steps (failed attempt)",
     "self_sft": "SFT on the base model’s own right samples (control)",
 }
 

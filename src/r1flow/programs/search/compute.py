@@ -4,7 +4,8 @@ Inputs: `data`, the folder with <split>.jsonl; a model's folder for each name in
 and the scorers of steps by which a strategy is scored. Outputs: samples.parquet, one row for every model, strategy,
 budget and problem, and the means in metrics.json. A budget of 4 is 4 × max_new_tokens tokens for each problem, so it is
 the same for all models and strategies (sampling/strategies.py says what counts). Answers are read leniently, for the
-base model's sake. Left out: general prompts and code, on whose answers nobody can vote.
+base model's sake. Of training problems (split: rejection), what is right in the form that the recipe asks for becomes
+mix.jsonl, from which SFT learns. Left out: general prompts and code, on whose answers nobody can vote.
 
     {"model": "zero_rl", "strategy": "self_consistency", "budget": 4, "task": "chain_sum", "problem_id": "3f0c…",
      "question": …, "gold": "5", "completion": "<think>…", "answer": "5", "correct": True, "finished": True,
@@ -17,7 +18,6 @@ where there are none, as in search over steps.
 
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from r1flow.core.errors import UserError
 from r1flow.core.parquet import Table
-from r1flow.core.schema import read_jsonl
+from r1flow.core.schema import MIX, TO_LEARN, read_jsonl, write_jsonl
+from r1flow.core.template import Response
 from r1flow.grading import generated
 from r1flow.grading.problems import first_of_each, is_coding, is_gradable
 from r1flow.programs.search.scorers import OWN_LOGPROB, by_judge, own_logprob, progress_advantage
@@ -61,19 +62,41 @@ SCHEMA = pa.schema(
 def compute(stage: "Stage") -> dict[str, Any]:
     """Search, grade, summarise; metrics are {"models": {model: {strategy: [{"budget", "accuracy", …}, …]}}, …}."""
     config = stage.config
-    problems, counts = load_asked(stage.inputs["data"], config["split"], config["n_problems"])
-    told = tell_counts(stage, counts, "search", config, "look at the answers in the file, which the grader must accept")
+    problems, counts = load_asked(stage, config["split"], config["n_problems"])
+    remedy = "look at the answers in the file, which the grader must accept"
+    told = tell_counts(stage, counts, stage.name, config, remedy)
     check_tokenizers(stage)
     models: dict[str, Any] = {}
+    mix: list[dict[str, str]] = []
     with Table(stage.work / "samples.parquet", SCHEMA, compression="zstd") as table:
         for number, model in enumerate(config["models"]):
             rows = list(search_model(stage, model, problems))
             for row in rows:
                 table.write(row)
+            mix += rows_to_learn(rows, problems)
             models[model] = summarise_search(rows)
             track_search(stage, model, models[model])
             stage.progress(number + 1, len(config["models"]))
-    return {"models": models, "counts": told}
+    if config["split"] != TO_LEARN:
+        return {"models": models, "counts": told}
+    if not mix:
+        raise UserError(f"{stage.name}: no answer is right in the form that rewards ask for; take a better model")
+    write_jsonl(stage.work / MIX, mix)
+    return {"models": models, "counts": told, "mix": len(mix)}
+
+
+def rows_to_learn(found: list[dict[str, Any]], problems: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """Of a model's rows in samples.parquet those to learn from: whole, and right by the rule that rewards have."""
+    entries = {problem["id"]: problem["entry"] for problem in problems}
+    mix = []
+    for row in found:
+        entry = entries[row["problem_id"]]
+        answer = generated.answer_of(Response.parse(row["completion"]), entry)
+        if row["finished"] and generated.correct(row["task"], answer, row["gold"], entry):
+            name = "-".join((row["problem_id"], row["model"], row["strategy"], str(row["budget"])))
+            response = row["completion"].strip()
+            mix.append({"id": name, "source": "search", "question": row["question"], "response": response})
+    return mix
 
 
 def search_model(stage: "Stage", model: str, problems: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -161,20 +184,22 @@ def check_tokenizers(stage: "Stage") -> None:
         if (folder / "tokenizer.json").read_bytes() != scorer.read_bytes():
             raise UserError(
                 f"{scorer}: it isn't the tokenizer of {folder}, so what {judge} reads can't be counted in that"
-                " model's tokens; take the strategies with this scorer out of search.strategies"
+                f" model's tokens; take the strategies with this scorer out of {stage.name}.strategies"
             )
 
 
-def load_asked(data: Path, split: str, limit: int | None) -> tuple[list[dict[str, Any]], dict[str, Count]]:
+def load_asked(stage: "Stage", split: str, limit: int | None) -> tuple[list[dict[str, Any]], dict[str, Count]]:
     """The split's gradable problems, at most `limit` of each family, and how many rows were left out."""
-    path = data / f"{split}.jsonl"
+    path = stage.inputs["data"] / f"{split}.jsonl"
     rows = list(read_jsonl(path))
     count = Count(len(rows))
     gradable = count.keep(rows, lambda row: is_gradable(row) and not is_coding(row), "ungradable")
     problems = [{"entry": None, **row} for row in first_of_each(gradable, limit)]
     count.leave_out("limit", rows=len(gradable) - len(problems))
     if not problems:
-        raise UserError(f"{path}: no problem with an answer to vote on; look at search.split and at the data stage")
+        raise UserError(
+            f"{path}: no problem with an answer to vote on; look at {stage.name}.split and at the data stage"
+        )
     return problems, {path.name: count}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.flops import forward_flops
 from r1flow.core.rewarding import reward_names
+from r1flow.core.schema import MIX, TO_LEARN
 from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.keys import OneOrMore, Positive, Seeded, Share, ShareAboveZero
 from r1flow.programs.model_sizes import UNKNOWN
@@ -54,7 +55,7 @@ def check_search(config: dict[str, Any]) -> None:
             raise UserError(f"strategies.{label}.args.scorer: there is no scorer {scorer!r}{hint}")
         if scorer in IN_PROCESS and config["engine"] not in BY_TORCH:
             raise UserError(
-                f"strategies.{label}.args.scorer: {scorer} needs the model in this process; set search.engine to"
+                f"strategies.{label}.args.scorer: {scorer} needs the model in this process; set engine to"
                 f" {' or '.join(BY_TORCH)}, or leave {label} out"
             )
 
@@ -67,7 +68,7 @@ def check_steps_end(config: dict[str, Any]) -> None:
             if name in STEP_STRATEGIES:
                 raise UserError(
                     f"strategies.{label}: a server that is asked for text can't end a step by its tokens; set"
-                    " search.engine_options.plain and chat to false, or leave it out"
+                    " engine_options.plain and chat to false, or leave it out"
                 )
 
 
@@ -77,8 +78,9 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     families = len(data.get("tasks") or data["sources"])
     problems = least(estimator.rows.get(config["split"], UNKNOWN), limit and limit * families)
     # An entry of either block has its name in the same place.
-    names = reward_names(config["strategies"]).values()
-    draws = 1 + sum(name in ("budget_forcing", "revision", *STEP_STRATEGIES) for name in names)
+    names = list(reward_names(config["strategies"]).values())
+    own = [name for name in names if name in ("budget_forcing", "revision", *STEP_STRATEGIES)]
+    draws = len(own) + (len(own) < len(names))
     tokens = problems * max(config["budgets"]) * config["max_new_tokens"] * draws
     flops = [forward_flops(estimator.model(model).parameters, tokens) for model in config["models"]]
     parameters = max(estimator.model(model).parameters for model in config["models"])
@@ -96,7 +98,7 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
 
 SPEC = Spec(
     keys=Search,
-    outputs=lambda config: ["samples.parquet"],
+    outputs=lambda config: ["samples.parquet", *([MIX] if config["split"] == TO_LEARN else [])],
     check=check_search,
     files_read=lambda config: iter([("split", f"{config['split']}.jsonl")]),
     metrics={"models": dict, "counts": dict},

@@ -6,6 +6,7 @@ beginnings, which end with a step. What a row says, by `labels`:
 
     steps      every step so far is right: true labels, by arithmetic (grading/equations.py); a process reward model
     outcome    the sample's answer is right, whatever the beginning says (Math-Shepherd's idea, arXiv 2312.08935)
+    both       every step so far is right, and of a whole sample the answer, too; one without an answer is wrong
 
 The loss is the binary cross-entropy; the input is that of a reward model (rewards/classifier.py), so `classify` scores
 with it. A tenth of the questions, chosen by a hash, is held out. Lightman et al. 2023 (arXiv 2305.20050) compare both
@@ -38,7 +39,7 @@ from r1flow.training.scorer import held_out, new_scorer, train_scorer
 
 COLUMNS = ("problem_id", "task", "sample_index", "question", "gold", "completion", "answer")
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
-UNREAD = {"steps": "step not read", "outcome": "ungradable"}  # why a row has no label
+UNREAD = {"steps": "step not read", "outcome": "ungradable", "both": "step not read"}  # why a row has no label
 
 LabelledRow = dict[str, Any]  # question, text, label and token ids; or one of samples.parquet
 
@@ -80,7 +81,7 @@ def labelled_rows(stage: Stage, samples: list[LabelledRow], tokenizer: Any) -> t
     """The beginnings of samples that have a label and aren't too long, and what became of the others."""
     config, count, rows = stage.config, Count(), []
     right = [None] * len(samples)
-    if config["labels"] == "outcome":
+    if config["labels"] != "steps":
         answers = [(row["gold"], row["answer"]) for row in samples]
         right = [verdict.correct for verdict in math.verdicts(answers)]
     for sample, outcome in zip(samples, right, strict=True):
@@ -90,7 +91,7 @@ def labelled_rows(stage: Stage, samples: list[LabelledRow], tokenizer: Any) -> t
         rng = random.Random(f"{stage.seed}/{name}")
         for end in chosen_ends(text, config["step"], config["prefixes"], rng):
             count.read += 1
-            label = outcome if config["labels"] == "outcome" else right_so_far(faults, end)
+            label = label_of(config["labels"], right_so_far(faults, end), outcome, is_whole=end == len(text))
             ids = judged_ids(tokenizer, sample["question"], text[:end], "response")
             if label is None:
                 count.leave_out(UNREAD[config["labels"]], f"{name}: {text[:end][-60:]!r}")
@@ -100,6 +101,17 @@ def labelled_rows(stage: Stage, samples: list[LabelledRow], tokenizer: Any) -> t
                 row = {"question": sample["question"], "text": text[:end], "label": float(label), "input_ids": ids}
                 rows.append(row)
     return rows, count
+
+
+def label_of(labels: str, steps: bool | None, outcome: bool | None, is_whole: bool) -> bool | None:
+    """A row's label of those that are explained above; None: it can't be told."""
+    if labels == "outcome":
+        return outcome
+    if labels == "steps" or not is_whole:
+        return steps
+    if None in (steps, outcome) and False not in (steps, outcome):
+        return None
+    return steps is True and outcome is True
 
 
 def chosen_ends(text: str, step: str, most: int, rng: random.Random) -> list[int]:

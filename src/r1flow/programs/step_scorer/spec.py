@@ -17,7 +17,7 @@ from r1flow.tracking.left_out import MOST_LOST
 @dataclass
 class StepScorer(Seeded):
     init_from: str
-    labels: Literal["steps", "outcome"]
+    labels: Literal["steps", "outcome", "both"]
     samples: OneOrMore | None
     prefixes: ZeroOrMore
     step: str
