@@ -6,6 +6,7 @@ An untrained model calls nothing. So here every small letter that it writes is a
 import re
 import sys
 import types
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -108,6 +109,7 @@ class Watched:
         self.passes: list[dict[str, torch.Tensor]] = []
         self.logits: list[torch.Tensor] = []
         self.played: list[turns.Episode] = []
+        self.asked: list[list[int]] = []  # the prompts
         score_logits, compute_loss, play = scoring.score_logits, GRPOTrainer._compute_loss, grpo.play
 
         def scored(logits_WV: torch.Tensor, targets_W: torch.Tensor) -> Any:
@@ -122,6 +124,7 @@ class Watched:
 
         def watched(*given: Any) -> list[turns.Episode]:
             self.played += play(*given)
+            self.asked += given[3]
             return self.played[-len(given[2]) :]
 
         monkeypatch.setattr(scoring, "score_logits", scored)
@@ -198,6 +201,18 @@ def test_calls_failed_calls_and_turns_are_curves(base: Path, monkeypatch: pytest
     assert first["calls"] == pytest.approx(len(calls) / 16) and 0 < failed < len(calls)
     assert first["failed_calls"] == pytest.approx(failed / len(calls))
     assert first["turns"] == pytest.approx(sum(episode.turns for episode in watched.played) / 16)
+    told, again = 0, 0
+    for prompt, episode in zip(watched.asked, watched.played, strict=True):
+        told += episode.mask.count(0)
+        for place, (before, now) in enumerate(pairwise(episode.mask), 1):
+            if (before, now) == (0, 1):  # a turn begins, and reads what is there
+                again += len(prompt) + place
+    assert first["result_tokens"] == pytest.approx(told / 16) and first["read_again"] == pytest.approx(again / 16)
+    whole = sum(len(prompt) + len(episode.ids) for prompt, episode in zip(watched.asked, watched.played, strict=True))
+    sampled = 2 * metrics["parameters"] * (whole - told + again)
+    scored_and_learnt = metrics["flops"] - sampled
+    assert metrics["train_tokens"] == whole and 0 < told < again
+    assert scored_and_learnt == pytest.approx(8 * metrics["parameters"] * whole, rel=1e-6)  # 2 KL, 6 training
 
 
 def test_rewards_see_the_environments_and_their_own_pay_is_added(base: Path, monkeypatch) -> None:

@@ -46,6 +46,7 @@ class Episode:
     logps: list[float] = field(default_factory=list)  # one for each id, 0 for a tool's; empty if none were drawn
     calls: list[ToolCall] = field(default_factory=list)
     turns: int = 0
+    read_again: int = 0  # tokens of the response that its later turns read, the prompt's not counted
     finished: bool = False  # ended by itself
     ended: bool = False
     answered: int = 0  # calls in the ids up to here have their results
@@ -113,6 +114,7 @@ def turn_seed(seed: int, turn: int) -> int:
 
 def add_turn(episode: Episode, turn: DrawnTurn, longest: int) -> None:
     """Append what was drawn, up to the limit of the response."""
+    episode.read_again += len(episode.ids)
     left = longest - len(episode.ids)
     new = turn.ids[:left]
     episode.ids += new

@@ -24,8 +24,9 @@ from r1flow.sampling.turns import DrawnTurn, Episode, respond
 if TYPE_CHECKING:
     from r1flow.sampling.engine import Engine
 
-# TRL's names of its own loop's metrics, and one more.
+# TRL's names of its own loop's metrics, and three more.
 CALLS, FAILURES, TURNS = "tools/call_frequency", "tools/failure_frequency", "tools/turns"
+RESULT_TOKENS, READ_AGAIN = "tools/result_tokens", "tools/read_again"
 
 
 def play(
@@ -76,15 +77,23 @@ def rollout_columns(episodes: Sequence[Episode], sessions: Sequence[ToolSession]
     }
 
 
-def log_calls(trainer: GRPOTrainer, episodes: Sequence[Episode]) -> None:
-    """Calls and turns of a response, and the share of calls that failed, over all ranks."""
-    counts = [[len(episode.calls), episode.failed, episode.turns] for episode in episodes]
+def log_calls(trainer: GRPOTrainer, episodes: Sequence[Episode], asked: Sequence[list[int]]) -> None:
+    """Calls, turns and tokens of results of a response, and the share of calls that failed, over all ranks.
+
+    Also the tokens that its turns after the first read again: the prompt of `asked`, and the response so far.
+    """
+    counts = []
+    for episode, prompt in zip(episodes, asked, strict=True):
+        told, again = episode.mask.count(0), episode.read_again + (episode.turns - 1) * len(prompt)
+        counts.append([len(episode.calls), episode.failed, episode.turns, told, again])
     counted = torch.tensor(counts, dtype=torch.float32, device=trainer.accelerator.device)
-    calls, failed, turns = trainer.accelerator.gather(counted).mean(0).tolist()
+    calls, failed, turns, told, again = trainer.accelerator.gather(counted).mean(0).tolist()
     metrics = trainer._metrics["train" if trainer.model.training else "eval"]
     metrics[CALLS].append(calls)
     metrics[FAILURES].append(failed / calls if calls else 0.0)
     metrics[TURNS].append(turns)
+    metrics[RESULT_TOKENS].append(told)
+    metrics[READ_AGAIN].append(again)
 
 
 def with_own_pay(reward: Reward, tools: Tools | None) -> Reward:

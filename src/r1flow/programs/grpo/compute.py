@@ -70,7 +70,18 @@ from r1flow.tracking.stage import Stage
 from r1flow.training import rollout_server
 from r1flow.training.callbacks import History
 from r1flow.training.dev import DevCurve
-from r1flow.training.episodes import CALLS, FAILURES, TURNS, log_calls, play, rollout_columns, with_own_pay, with_rows
+from r1flow.training.episodes import (
+    CALLS,
+    FAILURES,
+    READ_AGAIN,
+    RESULT_TOKENS,
+    TURNS,
+    log_calls,
+    play,
+    rollout_columns,
+    with_own_pay,
+    with_rows,
+)
 from r1flow.training.learning import obstacles_met, obstacles_now
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.training.rollouts import MISMATCH, extra_passes, rollouts
@@ -100,6 +111,8 @@ FIELDS = {
     CALLS: "calls",
     FAILURES: "failed_calls",
     TURNS: "turns",
+    RESULT_TOKENS: "result_tokens",
+    READ_AGAIN: "read_again",
 }
 COLUMNS = ("id", "task", "kind", "question", "answer", "entry", "check")  # columns of a row that rewards may use
 GROUPS = 2  # prompts whose completions a table of samples has
@@ -322,7 +335,7 @@ def rollout(
         if tools:
             sessions = [tools.begin(row) for row in trainer.asked_rows]
             episodes = play(engine, tokenizer, sessions, asked, params, seeds)
-            log_calls(trainer, episodes)
+            log_calls(trainer, episodes, asked)
             return {"prompt_ids": asked, **rollout_columns(episodes, sessions)}
         logps: list[list[float]] = []
         completion_ids = engine.generate(asked, params, seeds, batch_size=len(prompts), logps=logps)
@@ -418,22 +431,28 @@ def share_alike(prompts: list[str], values: list[float | None]) -> float:
 def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[str, Any]) -> dict[str, float]:
     """Tokens, and FLOPs (core/flops.py).
 
-    Sampling is a forward pass over prompt and completion; training is one forward and backward pass per iteration; the
-    KL term and the correction of vLLM's numerics are one more forward pass each.
+    Sampling is a forward pass over prompt and completion, and with tools one over all that is there for each further
+    turn; training is one forward and backward pass per iteration, over what tools said, too; the KL term and the
+    correction of vLLM's numerics are one more forward pass each.
     """
     parameters = parameters_of(model)
     log = trainer.state.log_history
     # Prompts and completions, each sampled once.
     seen = max((entry.get("num_tokens", 0) for entry in log), default=0)
-    lengths = [entry["completions/mean_length"] for entry in log if "completions/mean_length" in entry]
     config = trainer.args
     drawn = rollouts(options)
-    passes = 1 + extra_passes(vars(config))
-    trained = seen * config.num_iterations
+
+    def in_all(name: str) -> float:
+        means = [entry[name] for entry in log if name in entry]
+        return drawn * sum(means) / max(1, len(means))
+
+    whole = seen + in_all(RESULT_TOKENS)
+    read = seen + in_all(READ_AGAIN) + whole * extra_passes(vars(config))
+    trained = whole * config.num_iterations
     return {
         "parameters": parameters,
         "rollouts": drawn,
-        "rollout_tokens": round(drawn * sum(lengths) / max(1, len(lengths))),
+        "rollout_tokens": round(in_all("completions/mean_length")),
         "train_tokens": round(trained),
-        "flops": float(forward_flops(parameters, seen) * passes + training_flops(parameters, trained)),
+        "flops": float(forward_flops(parameters, read) + training_flops(parameters, trained)),
     }

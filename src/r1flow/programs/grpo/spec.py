@@ -312,7 +312,9 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
     if config["dev"]:
         reasons["dev/accuracy"] = "dev is set"
     if config["environment"]:
-        reasons |= dict.fromkeys(("calls", "failed_calls", "turns"), "environment is set")
+        reasons |= dict.fromkeys(
+            ("calls", "failed_calls", "turns", "result_tokens", "read_again"), "environment is set"
+        )
     return reasons | reward_curves(config)
 
 
