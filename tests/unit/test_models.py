@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from r1flow.core.errors import UserError
-from r1flow.rewards import reward_model
+from r1flow.rewards import models, reward_model
 from r1flow.rewards.models import asked, concerns
 
 CONFIG = {"architectures": ["LlamaForSequenceClassification"], "id2label": {"0": "LABEL_0"}}
@@ -56,9 +56,10 @@ def test_rows_without_a_task_and_general_ones_are_scored() -> None:
     assert [concerns(*row, kinds=["harmful"]) for row in rows] == [False, False, False, True, False]
 
 
-def test_a_model_of_reasoning_scores_all_rows_but_general_ones(tmp_path: Path) -> None:
-    rows = [(None, None), ("general", None), ("chain_sum", None)]
-    assert [concerns(*row, kinds=None, reasoning=True) for row in rows] == [True, False, True]
+def test_a_model_of_reasoning_scores_all_rows_but_general_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "classify", lambda folder, rows, sees: [0.5] * len(rows))
+    scores = reward_model(folder(tmp_path), sees="response", reasoning=True)
+    assert scores(["2 + 2"] * 3, ["4", "Hello!", "4"], task=[None, "general", "chain_sum"]) == [0.5, None, 0.5]
     for given in ({"sees": "response", "kinds": ["harmful"]}, {}):
         with pytest.raises(UserError, match="with reasoning, set sees to response, and leave out kinds"):
             reward_model(folder(tmp_path), reasoning=True, **given)

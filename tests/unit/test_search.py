@@ -58,6 +58,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def stage_in(folder: Path, inputs: dict[str, Path], **config: Any) -> SimpleNamespace:
     (folder / "work").mkdir(parents=True, exist_ok=True)
     logged: list[tuple[int, dict[str, float]]] = []
+    shown: list[tuple[int, int, str]] = []
     return SimpleNamespace(
         name="search",
         config=CONFIG | config,
@@ -65,7 +66,8 @@ def stage_in(folder: Path, inputs: dict[str, Path], **config: Any) -> SimpleName
         work=folder / "work",
         snapshots=folder / "snapshots",
         seed=5,
-        progress=lambda *numbers: None,
+        progress=lambda done, total, step: shown.append((done, total, step)),
+        shown=shown,
         log_metrics=lambda step, values: logged.append((step, values)),
         logged=logged,
         terminal=SimpleNamespace(say=lambda *words: None, warn=lambda *words: None),
@@ -98,6 +100,11 @@ def test_every_strategy_has_a_row_for_each_problem_within_its_budget(searched) -
     assert metrics["models"]["base"]["beam_search"][-1]["pool_correct"] is None
     line = metrics["models"]["zero_rl"]["self_consistency"]
     assert [means["budget"] for means in line] == BUDGETS and line[-1]["samples"] == 4
+    # Each model's progress is that of its budgets' tokens, and reaches the end.
+    whole = sum(BUDGETS) * LONGEST * len(CONFIG["strategies"]) * 4
+    for model in CONFIG["models"]:
+        done = [done for done, total, step in stage.shown if total == whole and step == f"tokens of {model}"]
+        assert len(done) > 1 and done == sorted(set(done)) and done[-1] == whole
     assert (4 * LONGEST, {"zero_rl/self_consistency": line[-1]["accuracy"]}) in stage.logged
 
 
@@ -129,18 +136,18 @@ def test_the_same_seed_gives_the_same_bytes_killed_or_not(searched, monkeypatch:
 
 
 def test_right_answers_to_training_problems_are_rows_to_learn_and_no_others() -> None:
-    problem = {"id": "p", "task": "chain_sum", "question": "2 + 2 = ?", "answer": "4", "entry": None}
     texts = {
-        "in the form": ("<think>2 + 2 = 4</think> <answer>4</answer>\n", True),
-        "wrong": ("<think>2 + 2 = 5</think> <answer>5</answer>", True),
-        "right without the form": ("the result is 4", True),
-        "truncated": ("<think>2 + 2 = 4</think> <answer>4</answer>", False),
+        "<think>2 + 2 = 4</think> <answer>4</answer>\n": (True, None),
+        "<think>2 + 2 = 5</think> <answer>5</answer>": (True, "wrong"),
+        "the result is 4": (True, "wrong"),  # without the form
+        "<think>2 + 2 = 4</think> <answer>4</answer>": (False, "unfinished"),
     }
     row = {"model": "base", "strategy": "direct", "budget": 2, "task": "chain_sum", "problem_id": "p", "gold": "4"}
-    row["question"] = problem["question"]
-    found = [row | {"completion": text, "finished": finished} for text, finished in texts.values()]
-    learnt = {"id": "p-base-direct-2", "source": "search", "question": "2 + 2 = ?"}
-    assert search.rows_to_learn(found, [problem]) == [learnt | {"response": texts["in the form"][0].strip()}]
+    row["question"] = "2 + 2 = ?"
+    for text, (finished, why) in texts.items():
+        assert search.why_not_learnt(row | {"completion": text, "finished": finished}, None) == why
+    learnt = {"id": "p-base-direct-2", "source": "search", "question": "2 + 2 = ?", "response": "no blanks"}
+    assert search.row_to_learn(row | {"completion": " no blanks\n"}) == learnt
 
 
 def test_a_search_of_test_problems_leaves_nothing_to_learn(
@@ -152,9 +159,11 @@ def test_a_search_of_test_problems_leaves_nothing_to_learn(
     (inputs["data"] / "rejection.jsonl").write_bytes((inputs["data"] / "test.jsonl").read_bytes())
     with pytest.raises(UserError, match="search: no answer is right in the form that rewards ask for"):
         searched("b", split="rejection")
-    monkeypatch.setattr(search, "rows_to_learn", lambda rows, problems: [{"id": rows[0]["model"]}])
-    metrics, _, stage = searched("c", split="rejection")
-    assert read_jsonl(stage.work / "mix.jsonl") == [{"id": "base"}, {"id": "zero_rl"}] and metrics["mix"] == 2
+    monkeypatch.setattr(search, "why_not_learnt", lambda row, entry: "wrong" if row["strategy"] == "direct" else None)
+    metrics, rows, stage = searched("c", split="rejection")
+    learnt = list(read_jsonl(stage.work / "mix.jsonl"))
+    assert metrics["kept"] == metrics["mix"] == len(learnt) == len(rows) - metrics["dropped"]["wrong"] > 0
+    assert not any("direct" in row["id"] for row in learnt)
     assert spec_of("search").outputs(CONFIG) == ["samples.parquet"]
     assert spec_of("search").outputs(CONFIG | {"split": "rejection"}) == ["samples.parquet", "mix.jsonl"]
 

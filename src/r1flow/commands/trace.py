@@ -138,9 +138,9 @@ def chosen_inputs(record: Record, file: Path, keys: list[str]) -> set[str] | Non
 def stages_of_claim(name: str) -> set[str] | None:
     """The stages that a claim reads, as it says itself; None for a claim that isn't ours."""
     # Imports scipy, and every trace would wait for it.
-    from r1flow.recipe.claims import CLAIMS, FAILED_ATTEMPTS, Evidence
+    from r1flow.recipe.claims import CLAIMS, Evidence
 
-    for judge in (*CLAIMS, *FAILED_ATTEMPTS):
+    for judge in CLAIMS:
         claim = judge(Evidence({}))
         if claim.id == name:
             return {f"evaluate/{model}" for model in claim.models} | set(claim.curves)

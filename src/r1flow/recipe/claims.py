@@ -753,8 +753,9 @@ def c15(evidence: Evidence) -> Claim:
         text="What search over steps finds teaches no more than what plain samples find.",
         source="§4.2",
         how="pass@1 of self_sft, SFT on the base model's own right samples, minus that of tree_sft, SFT on its right "
-        "answers by search over steps with a value model, at as many tokens; both are scored leniently and paired over "
-        "the reasoning test problems. It must be above −2 points. What R1-Zero has before tree_sft is shown.",
+        "answers by search over steps with a value model, which had as many tokens to spend on each prompt; both are "
+        "scored leniently and paired over the reasoning test problems. It must be above −2 points. What R1-Zero has "
+        "before tree_sft is shown.",
         models=("self_sft", "tree_sft", "zero_rl", "base"),
         parts=(
             no_worse("pass@1 (lenient), self_sft − tree_sft", compare(evidence, "self_sft", "tree_sft", metric)),
@@ -766,8 +767,8 @@ def c15(evidence: Evidence) -> Claim:
     )
 
 
-CLAIMS: tuple[Callable[[Evidence], Claim], ...] = (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12)
 FAILED_ATTEMPTS = (c13, c14, c15)
+CLAIMS: tuple[Callable[[Evidence], Claim], ...] = (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, *FAILED_ATTEMPTS)
 
 
 def claims_in_order(names: Iterable[str]) -> list[str]:
@@ -779,7 +780,9 @@ def judge_claims(evidence: Evidence, toy: bool = False) -> list[Claim]:
     """All claims, C1 first; those of failed attempts only if the run has one. Those of a toy have no verdict."""
     claims = []
     tried = any(stage in evidence.stages for stage in ATTEMPTS)
-    for judge in (*CLAIMS, *FAILED_ATTEMPTS) if tried else CLAIMS:
+    for judge in CLAIMS:
+        if judge in FAILED_ATTEMPTS and not tried:
+            continue
         claim = judge(evidence)
         parts = tuple(replace(part, toy=toy) for part in claim.parts)
         claims.append(replace(claim, parts=parts))

@@ -45,7 +45,10 @@ def reward_model(
         **columns: Any,
     ) -> Scores:
         rows = zip(column(task, texts), column(kind, texts), strict=True)
-        chosen = [i for i, (t, k) in enumerate(rows) if concerns(t, k, kinds, reasoning)]
+        if reasoning:
+            chosen = [i for i, (name, _) in enumerate(rows) if name != GENERAL]
+        else:
+            chosen = [i for i, row in enumerate(rows) if concerns(*row, kinds)]
         questions = asked(prompts, question)
         scores = classify(Path(model_dir), [(questions[i], texts[i]) for i in chosen], sees)
         by_row = dict(zip(chosen, scores, strict=True))
@@ -54,10 +57,8 @@ def reward_model(
     return reward_model
 
 
-def concerns(task: str | None, kind: str | None, kinds: Sequence[str] | None, reasoning: bool = False) -> bool:
-    """Whether a row is scored; one whose dataset has no tasks counts as general and as reasoning."""
-    if reasoning:
-        return task != GENERAL
+def concerns(task: str | None, kind: str | None, kinds: Sequence[str] | None) -> bool:
+    """Whether a row is a general one, of these kinds if they are given; without tasks all rows count as general."""
     return task in (None, GENERAL) and (kinds is None or kind in kinds)
 
 

@@ -360,11 +360,14 @@ def drawing(sampler: Sampler, params: SamplingParams, on_progress: OnProgress | 
     return draw
 
 
-def run_together(begun: Sequence[tuple[Attempt, Strategy]], draw: DrawRequests) -> list[Completion]:
+def run_together(
+    begun: Sequence[tuple[Attempt, Strategy]], draw: DrawRequests, on_round: OnProgress | None = None
+) -> list[Completion]:
     """What every strategy chose, in order; `draw` gives the completions of a round's distinct requests.
 
-    The completions that strategies see begin with their opening. Raises UserError for a strategy that asks for more
-    than its budget holds, for nothing, or returns something else than a completion.
+    The completions that strategies see begin with their opening. `on_round` is told after each round how many tokens of
+    all budgets are spent or no longer needed, and how many there are. Raises UserError for a strategy that asks for
+    more than its budget holds, for nothing, or returns something else than a completion.
     """
     drawn: dict[SampleRequest, Completion] = {}
     chosen: dict[int, Completion] = {}
@@ -397,4 +400,8 @@ def run_together(begun: Sequence[tuple[Attempt, Strategy]], draw: DrawRequests) 
                     ) from None
                 chosen[number] = end.value
         asked = further
+        if on_round:
+            attempts = [attempt for attempt, _ in begun]
+            settled = sum(each.budget if n in chosen else each.spent for n, each in enumerate(attempts))
+            on_round(settled, sum(each.budget for each in attempts))
     return [chosen[number] for number in range(len(begun))]

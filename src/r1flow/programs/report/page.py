@@ -35,7 +35,7 @@ from r1flow.recipe.claims import (
     Claim,
     Part,
 )
-from r1flow.recipe.stages import RECIPE, RL_STAGES
+from r1flow.recipe.stages import RL_STAGES, STAGES
 from r1flow.tracking.left_out import LOST, REASONS, WARN_ABOVE
 
 VERDICTS = {
@@ -83,8 +83,8 @@ MODEL_WORDS = {
     "zero_rl_language": "R1-Zero with the language reward (ablation)",
     "zero_rl_random": "R1-Zero with a random reward (control)",
     "zero_rl_format": "R1-Zero with a reward for the form alone (control)",
-    "zero_rl_process": "R1-Zero paid by a process reward model (failed attempt)",
-    "tree_sft": "SFT on what the base model got right by search over steps (failed attempt)",
+    "zero_rl_process": "R1-Zero paid by a process reward model (an attempt that failed in the paper)",
+    "tree_sft": "SFT on what the base model got right by search over steps (an attempt that failed in the paper)",
     "self_sft": "SFT on the base model’s own right samples (control)",
 }
 
@@ -98,7 +98,6 @@ DRAWN = {
     "tries": figures.draw_tries,
     "search": figures.draw_search,
 }
-REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejection"]
 
 
 def render_report(results: Results, pictures: Mapping[str, str], config: Mapping[str, Any], seed: int) -> str:
@@ -396,9 +395,9 @@ def kind_rows(results: Results) -> dict[str, Any]:
 
 
 def rejections(results: Results) -> list[tuple[str, str, list[dict[str, Any]], Mapping[str, Any]]]:
-    """(stage, title, what became of its samples, metrics) of each stage of rejection sampling that dropped some."""
+    """(stage, title, what became of its samples, metrics) of each stage that makes rows of samples and dropped some."""
     sections = []
-    for stage in REJECTIONS:
+    for stage in STAGES:
         if rows := fates(results, stage):
             sections.append((stage, stage.replace("_", " ").capitalize(), rows, results.metrics[stage]))
     return sections
@@ -406,8 +405,8 @@ def rejections(results: Results) -> list[tuple[str, str, list[dict[str, Any]], M
 
 def fates(results: Results, stage: str) -> list[dict[str, Any]]:
     """Why a stage's samples were dropped, most frequent reason first; empty when the run had no such stage."""
-    metrics = results.metrics.get(stage)
-    if not metrics or not metrics["dropped"]:
+    metrics = results.metrics.get(stage, {})
+    if not metrics.get("dropped"):
         return []
     counts = {"kept": metrics["kept"], **metrics["dropped"]}
     total = sum(counts.values())

@@ -26,9 +26,9 @@ class Report(Seeded):
 
 def check_report(config: dict[str, Any]) -> None:
     if config["caveats"]:
-        from r1flow.recipe.claims import CLAIMS, FAILED_ATTEMPTS  # imports scipy, and every plan would wait for it
+        from r1flow.recipe.claims import CLAIMS  # imports scipy, and every plan would wait for it
 
-        known = ["run", *(claim.__name__.upper() for claim in (*CLAIMS, *FAILED_ATTEMPTS))]
+        known = ["run", *(claim.__name__.upper() for claim in CLAIMS)]
         for name in config["caveats"]:
             if name not in known:
                 raise UserError(f"caveats: there is no claim {name!r}; use {', '.join(known)}")

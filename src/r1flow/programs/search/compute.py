@@ -16,6 +16,7 @@ mix.jsonl, from which SFT learns. Left out: general prompts and code, on whose a
 where there are none, as in search over steps.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -66,37 +67,41 @@ def compute(stage: "Stage") -> dict[str, Any]:
     remedy = "look at the answers in the file, which the grader must accept"
     told = tell_counts(stage, counts, stage.name, config, remedy)
     check_tokenizers(stage)
+    entries = {problem["id"]: problem["entry"] for problem in problems}
     models: dict[str, Any] = {}
     mix: list[dict[str, str]] = []
+    fates: Counter[str | None] = Counter()  # of answers to training problems: None is kept
     with Table(stage.work / "samples.parquet", SCHEMA, compression="zstd") as table:
-        for number, model in enumerate(config["models"]):
+        for model in config["models"]:
             rows = list(search_model(stage, model, problems))
             for row in rows:
                 table.write(row)
-            mix += rows_to_learn(rows, problems)
+                fate = why_not_learnt(row, entries[row["problem_id"]])
+                fates[fate] += 1
+                if fate is None:
+                    mix.append(row_to_learn(row))
             models[model] = summarise_search(rows)
             track_search(stage, model, models[model])
-            stage.progress(number + 1, len(config["models"]))
     if config["split"] != TO_LEARN:
         return {"models": models, "counts": told}
     if not mix:
         raise UserError(f"{stage.name}: no answer is right in the form that rewards ask for; take a better model")
     write_jsonl(stage.work / MIX, mix)
-    return {"models": models, "counts": told, "mix": len(mix)}
+    dropped = sorted((fate, count) for fate, count in fates.items() if fate is not None)
+    return {"models": models, "counts": told, "kept": len(mix), "dropped": dict(dropped), "mix": len(mix)}
 
 
-def rows_to_learn(found: list[dict[str, Any]], problems: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """Of a model's rows in samples.parquet those to learn from: whole, and right by the rule that rewards have."""
-    entries = {problem["id"]: problem["entry"] for problem in problems}
-    mix = []
-    for row in found:
-        entry = entries[row["problem_id"]]
-        answer = generated.answer_of(Response.parse(row["completion"]), entry)
-        if row["finished"] and generated.correct(row["task"], answer, row["gold"], entry):
-            name = "-".join((row["problem_id"], row["model"], row["strategy"], str(row["budget"])))
-            response = row["completion"].strip()
-            mix.append({"id": name, "source": "search", "question": row["question"], "response": response})
-    return mix
+def why_not_learnt(row: dict[str, Any], entry: Any) -> str | None:
+    """Why nobody should learn from a row of samples.parquet: unfinished, or wrong by the rule that rewards have."""
+    if not row["finished"]:
+        return "unfinished"
+    answer = generated.answer_of(Response.parse(row["completion"]), entry)
+    return None if generated.correct(row["task"], answer, row["gold"], entry) else "wrong"
+
+
+def row_to_learn(row: dict[str, Any]) -> dict[str, str]:
+    name = "-".join((row["problem_id"], row["model"], row["strategy"], str(row["budget"])))
+    return {"id": name, "source": "search", "question": row["question"], "response": row["completion"].strip()}
 
 
 def search_model(stage: "Stage", model: str, problems: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -109,7 +114,11 @@ def search_model(stage: "Stage", model: str, problems: list[dict[str, Any]]) -> 
         longest = config["max_new_tokens"]
         begun.append(begin_strategy(sampler, scorers, label, part, problem, budget, longest, stage.seed))
     rounds, marks = Drawing(stage, model, sampler), Marks()
-    chosen = run_together(begun, rounds)
+
+    def on_round(done: int, total: int) -> None:
+        stage.progress(done, total, step=f"tokens of {model}")
+
+    chosen = run_together(begun, rounds, on_round)
     for ((label, _), budget, problem), (attempt, _), completion in zip(asked, begun, chosen, strict=True):
         yield {
             "model": model,
