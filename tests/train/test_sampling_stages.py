@@ -70,7 +70,7 @@ def test_an_evaluation_with_tools_has_their_results_in_its_samples_and_counts_th
     config = (
         EXAMINATION | SMALL | {"k": 3, "temperature": 1.0, "top_p": 1.0, "max_new_tokens": 80, "environment": block}
     )
-    config |= {"thinking": [0.6], "paraphrased": 0}
+    config |= {"thinking": [0.6], "paraphrased": 0, "interventions": ["no_tools"]}
     stage = make_stage(base, "evaluate/tools", config)
     metrics = evaluate.compute(stage)
     rows = parquet.read_table(stage.work / "samples.parquet").to_pylist()
@@ -84,14 +84,20 @@ def test_an_evaluation_with_tools_has_their_results_in_its_samples_and_counts_th
             "calls": sum(map(len, told)) / 15,
             "failed_calls": failed / sum(map(len, told)),
             "calling": sum(map(bool, told)) / 15,
+            "needless": 0.0,
         }
     }
     again = make_stage(base, "evaluate/tools", config)
     monkeypatch.setattr(shards, "load_sampler", None)  # nothing is sampled again
     assert evaluate.compute(again) == metrics
-    plain = make_stage(base, "evaluate/plain", config | {"environment": None})
+    plain = make_stage(base, "evaluate/plain", config | {"environment": None, "interventions": []})
     monkeypatch.undo()
     assert "tools" not in evaluate.compute(plain)
+    # Without tools the same numbers give the samples that a model without tools has.
+    without = [row for row in rows if row["intervention"] == "no_tools"]
+    asked = parquet.read_table(plain.work / "samples.parquet").to_pylist()[:15]
+    assert [row["completion"] for row in without] == [row["completion"] for row in asked]
+    assert metrics["interventions"]["no_tools"]["reasoning"]["k"] == 3 and len(without) == 15
 
 
 def results_of(call: str) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 from itertools import combinations
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
@@ -345,6 +346,21 @@ def test_a_thought_is_changed_after_its_first_answer_and_the_model_goes_on(exami
     first = {seed for opening, seed in sampler.begun if opening == "<think>"}
     later = [seed for opening, seed in sampler.begun if opening.startswith("<think>4")]
     assert later == later[:2] * 4 and not first & set(later)
+
+
+def test_a_call_is_needless_where_half_of_the_samples_without_tools_are_right():
+    def sample(problem_id: str, calls: int, right: bool, intervention: str | None = None) -> dict[str, Any]:
+        verdict = {"correct": right, "correct_lenient": right, "finished": True, "answer": "x", "answer_lenient": "x"}
+        shape = {"length": 3, "reflections": 0, "thinks": True, "well_formed": True, "language": None}
+        asked = {"task": "sums", "problem_id": problem_id, "thinking": None, "paraphrased": False}
+        return asked | verdict | shape | {"intervention": intervention, "calls": (calls, 0)}
+
+    drawn = [sample("easy", 2, True), sample("easy", 0, True), sample("half", 1, True), sample("hard", 1, False)]
+    assert "needless" not in evaluate.summarise_calls(drawn)["sums"]
+    for problem_id, rights in {"easy": (True, True), "half": (True, False), "hard": (False, False)}.items():
+        drawn += [sample(problem_id, 0, right, "no_tools") for right in rights]
+    found = evaluate.summarise_calls(drawn)["sums"]
+    assert found == {"calls": 1.0, "failed_calls": 0.0, "calling": 0.75, "needless": pytest.approx(2 / 3)}
 
 
 def test_thoughts_that_state_no_answer_are_left_as_they_are(examine):

@@ -701,6 +701,32 @@ def test_distillations_compute_is_that_of_all_stages_behind_its_data(whole, tmp_
     assert "took an unknown number of TFLOPs" in page and "<code>rejection</code> not known" in page
 
 
+def answered_without_tools(rows: list[dict]) -> list[dict]:
+    """The rows, and those of products again without tools, all wrong."""
+    changed = {"intervention": "no_tools", "correct": False, "correct_lenient": False}
+    asked = [row for row in rows if row["task"] == "products" and row["thinking"] is None and not row["paraphrased"]]
+    return rows + [row | changed for row in asked]
+
+
+def test_what_tools_are_to_a_model_is_what_it_solves_with_and_without_them(tmp_path):
+    inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=30, edit=answered_without_tools)
+    calls = {"calls": 1.25, "failed_calls": 0.1, "calling": 0.75}
+    told = {"products": calls | {"needless": 0.5}, "general": calls | {"calls": 0.0, "calling": 0.0}}
+    edit_metrics("evaluate/zero_rl", lambda metrics: metrics.update(tools=told))(inputs)
+    page, summary = make(tmp_path / "report", inputs)
+    section = page[page.index('id="tools"') :].split("</section>")[0]
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in section.split("<tr>")[2:]]
+    solved = summary["models"]["zero_rl"]["products"]["solved"]
+    assert [row[:2] for row in rows] == [["zero_rl", "products"], ["zero_rl", "general"]]
+    assert rows[0][2:4] == [f"{100 * solved:.1f}", "0.0"] and rows[0][5:] == ["75.0", "1.25", "10.0", "50.0"]
+    assert rows[1][3:5] == ["–", "–"] and rows[1][8] == "–"
+    gain = summary["tools"]["zero_rl"]["products"]["gain"]
+    assert gain["estimate"] == pytest.approx(solved) and gain["n"] == 30 and 0 < gain["low"] < solved < gain["high"]
+    without = fabricate_run(tmp_path / "plain", ZERO_ONLY, problems=30)
+    plain, same = make(tmp_path / "plain_report", without)
+    assert 'id="tools"' not in plain and "tools" not in same and same["claims"] == summary["claims"]
+
+
 def test_wordings_never_trained_on_stand_beside_those_of_training(tmp_path):
     inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=30)
 

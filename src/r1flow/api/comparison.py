@@ -62,7 +62,7 @@ LEAST = {"problem": MIN_PROBLEMS, "seed": MIN_STEPS}  # the claims' rules: with 
 FOUND_AT = float(ndtri(0.975) + ndtri(0.8))
 MOST_TOLD = 100_000  # problems; of a difference next to nothing the estimate runs into millions
 # The columns that the measures need.
-NEEDED = ["task", "problem_id", "correct", "well_formed", "length", "thinking", "paraphrased"]
+NEEDED = ["task", "problem_id", "correct", "well_formed", "length", "thinking", "paraphrased", "intervention"]
 SHOWN = ("problem_id", "sample_index", "task", "question", "gold")
 SHOWN_OF_EACH = ("completion", "answer", "correct", "length", "finished")
 

@@ -94,9 +94,9 @@ class StoredRun:
         """A model's samples, a row each; docs/notebook.md lists the columns.
 
         These are the samples as asked: of one task, the mean of `correct` is pass@1. With `all_ways` come those with
-        <think> given, in other words and with a changed thought, which have `thinking`, `paraphrased` or
-        `intervention`. Columns of true and false have NA where a sample isn't graded. Raises UserError for a model that
-        the run doesn't have.
+        <think> given, in other words, and with a changed thought or without tools, which have `thinking`, `paraphrased`
+        or `intervention`. Columns of true and false have NA where a sample isn't graded. Raises UserError for a model
+        that the run doesn't have.
 
         >>> samples = r1flow.open_run("results/r1_tiny").samples("zero_rl")
         >>> samples[samples.correct & (samples.task == "products")][["question", "gold", "answer"]].head(1)

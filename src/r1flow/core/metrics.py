@@ -283,8 +283,8 @@ def summarise(rows: Sequence[Row]) -> dict[str, float | int | None]:
 
 
 def as_asked(row: Row) -> bool:
-    """Whether a sample was drawn as the data asks: without <think> given, and in the data's words."""
-    return row["thinking"] is None and not row["paraphrased"]
+    """Whether a sample was drawn as the data asks: without <think> given, in the data's words, and unchanged."""
+    return row["thinking"] is None and not row["paraphrased"] and is_own_thought(row)
 
 
 def is_own_thought(row: Row) -> bool:

@@ -11,7 +11,8 @@ A sample's random numbers depend only on the seed, its problem and its index: mo
 seed answer the same problems with the same random numbers. A problem whose scorer refuses the problem's own gold answer
 is left out before sampling, and counted. Programs are graded by their tests in the sandbox. If the sandbox fails, the
 sample is neither right nor wrong: no metric counts it, and `ungraded` says how many there were. With an `environment`
-the model may call tools in all of its answers (sampling/turns.py), which then have calls and results.
+the model may call tools in all of its answers (sampling/turns.py), which then have calls and results; with the
+intervention `no_tools` it answers the reasoning problems once more without them, with the same random numbers.
 
 Left out: few-shot prompts and greedy decoding (the paper finds that both hurt), judges.
 
@@ -33,7 +34,7 @@ import pyarrow as pa
 from r1flow import sandbox
 from r1flow.core.errors import UserError
 from r1flow.core.language import any_of
-from r1flow.core.metrics import as_asked, is_own_thought, normalise_answer, summarise_tasks
+from r1flow.core.metrics import as_asked, is_own_thought, normalise_answer, per_problem, summarise_tasks
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import PARAPHRASED, read_jsonl
@@ -43,7 +44,7 @@ from r1flow.grading.problems import first_of_each, is_coding, is_gradable
 from r1flow.grading.statements import graded_statements
 from r1flow.grading.verdict import Cause
 from r1flow.programs.evaluate.interventions import Thought, openings
-from r1flow.programs.evaluate.ways import samples_given
+from r1flow.programs.evaluate.ways import NO_TOOLS, samples_given
 from r1flow.sampling import Completion, SamplingParams, seed_of, shards
 from r1flow.sampling.environments import Tools
 from r1flow.sampling.turns import calls_in
@@ -81,7 +82,7 @@ SCHEMA = pa.schema(
         # The temperature at which <think> was given, which `completion` then begins with.
         "thinking": pa.float64(),
         "paraphrased": pa.bool_(),  # asked in a wording that no training row has
-        # How the thought was changed (interventions.py); null: it is the model's own.
+        # How the thought was changed (interventions.py), or no_tools; null: neither.
         "intervention": pa.string(),
     }
 )
@@ -91,6 +92,7 @@ Question = tuple[dict[str, Any], int, str]
 Map = Callable[[Callable, Iterable], Iterator]  # ordered_map's
 # The folder of their shards, which can't be sampled before the samples that they change.
 CHANGED = "interventions"
+WITHOUT = 0.5  # of a problem's samples without tools: if so many are right, a call for it is needless
 TABLE_ROWS = 40  # sample completions shown in tracking: the first ones of evenly spaced problems
 TEXTS = ("question", "gold", "completion")  # columns that metrics don't need
 
@@ -109,8 +111,9 @@ def compute(stage: "Stage") -> dict[str, Any]:
 
     `thinking` has the tasks' metrics with <think> forced, [{"temperature": 0.6, "tasks": {task: …}}, …],
     `paraphrased` those in held-out wordings, {"tasks": {task: …}}, if they were asked, and `interventions` those of
-    thoughts that were changed, {"forced_reflection": {task: …}, …}. If problems ask for code,
-    also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause. With tools `tools` has their calls.
+    thoughts that were changed, {"forced_reflection": {task: …}, …}, and of answers without tools. If problems ask for
+    code, also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause. With tools `tools` has their
+    calls.
     """
     config = stage.config
     problems, counts = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
@@ -122,7 +125,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     metrics = {**summarise_evaluation(verdicts, config["thinking"]), "ungradable": ungradable, "counts": told}
     track(stage, shown)
     if config["environment"]:
-        metrics["tools"] = summarise_calls([row for row in verdicts if as_asked(row)])
+        metrics["tools"] = summarise_calls(verdicts)
     if any(is_coding(problem) for problem in problems):
         metrics["sandbox"] = sandbox.tier()
     if unknown := sum(row["correct"] is None for row in verdicts):
@@ -156,15 +159,27 @@ def summarise_evaluation(rows: list[dict[str, Any]], temperatures: list[float]) 
 
 
 def summarise_calls(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """By task: calls of a sample, the share of calls that failed, and the share of samples that call."""
-    by_task: dict[str, list[tuple[int, int]]] = {}
-    for row in rows:
-        by_task.setdefault(row["task"], []).append(row["calls"])
+    """By task: calls of a sample as asked, the share of calls that failed, and the share of samples that call.
+
+    Where problems were answered without tools, too, also `needless`: of the samples that call, the share of those whose
+    problem the model solves without tools, in WITHOUT of its samples or more.
+    """
+    by_task: dict[str, list[dict[str, Any]]] = {}
+    for row in filter(as_asked, rows):
+        by_task.setdefault(row["task"], []).append(row)
+    without = per_problem([row for row in rows if row["intervention"] == NO_TOOLS])["solved"]
     summary = {}
-    for task, counts in by_task.items():
-        calls, failed = sum(count for count, _ in counts), sum(count for _, count in counts)
-        calling = sum(count > 0 for count, _ in counts) / len(counts)
-        summary[task] = {"calls": calls / len(counts), "failed_calls": failed / max(1, calls), "calling": calling}
+    for task, samples in by_task.items():
+        calls, failed = sum(row["calls"][0] for row in samples), sum(row["calls"][1] for row in samples)
+        calling = [row["problem_id"] for row in samples if row["calls"][0]]
+        summary[task] = {
+            "calls": calls / len(samples),
+            "failed_calls": failed / max(1, calls),
+            "calling": len(calling) / len(samples),
+        }
+        if without and task != GENERAL:
+            needless = sum(without.get(problem, 0.0) >= WITHOUT for problem in calling)
+            summary[task]["needless"] = needless / max(1, len(calling))
     return summary
 
 
@@ -191,9 +206,11 @@ def examine(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[list[dict[s
                 shown.append(row)
             if way == given and config["interventions"]:
                 thoughts.append(Thought(*question[:2], Response.parse(row["completion"]).thought))
-        for _, _, row in grade_all(stage, each, changed(stage, thoughts), CHANGED):
-            table.write(row)
-            verdicts.append(brief(row))
+        again = [(changed(stage, thoughts), CHANGED), (without_tools(config, problems), NO_TOOLS)]
+        for asked, name in again:
+            for _, _, row in grade_all(stage, each, asked, name):
+                table.write(row)
+                verdicts.append(brief(row))
     return verdicts, shown
 
 
@@ -281,6 +298,15 @@ def changed(stage: "Stage", thoughts: list[Thought]) -> list[tuple[Way, list[Que
     return [(way._replace(intervention=name), questions) for name, questions in by_intervention.items()]
 
 
+def without_tools(config: dict[str, Any], problems: list[dict[str, Any]]) -> list[tuple[Way, list[Question]]]:
+    """The reasoning problems as asked, if they are to be answered without tools."""
+    if NO_TOOLS not in config["interventions"]:
+        return []
+    reasoning = [problem for problem in problems if problem["task"] != GENERAL]
+    way = Way(shards.params_of(config), intervention=NO_TOOLS)
+    return [(way, list(product(reasoning, range(config["k"]), [""])))]
+
+
 def paraphrased(data: Path, name: str, problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same problems in wordings that no training row has. Raises UserError if the data doesn't have them."""
     path = data / f"{PARAPHRASED.format(name)}.jsonl"
@@ -300,12 +326,12 @@ def answer(
     name: str = "shards",
 ) -> Iterator[Completion]:
     """One completion for every question of every group, or for those in `part`, in order."""
-    rows, tools = [], tools_of(stage)
+    rows, tools = [], None if name == NO_TOOLS else tools_of(stage)
     for way, questions in asked:
         group = []
         for problem, index, opening in questions:
             # What an opening was drawn with can't be used again: after it, these numbers are no longer random.
-            drawn = problem["id"] if way.intervention is None else f"{problem['id']}/intervention"
+            drawn = f"{problem['id']}/intervention" if name == CHANGED else problem["id"]
             question = tools.question(problem) if tools else problem["question"]
             group.append(shards.Draw(question, seed_of(stage.config["seed"], drawn, index), opening, problem))
         rows.append((way.params, group))

@@ -10,6 +10,8 @@ The model's own sample with <think> given, up to the first answer that it states
 Reflection that goes by the answer before it solves more after a right one than after a wrong one; to a second try it
 makes no difference; without a ritual as many problems are solved. Samples that state no answer in their thought are
 left as they are. Left out: steps that are changed too, which takes a parser for each family's.
+
+`no_tools` changes no thought: all reasoning problems are asked again, without the tools of evaluate.environment.
 """
 
 import random
@@ -20,6 +22,7 @@ from typing import Any, NamedTuple
 from r1flow.core.metrics import normalise_answer
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN
 from r1flow.grading.statements import spans
+from r1flow.programs.evaluate.ways import NO_TOOLS
 from r1flow.sampling import seed_of
 
 REST = re.compile(r"[}*$]*[.;!?]?")  # what still belongs to a stated answer
@@ -43,6 +46,8 @@ def openings(
     wrong = dict(wrong_answers([thought.problem for thought in thoughts], seed))
     changed: dict[str, list[tuple[dict[str, Any], int, str]]] = {}
     for name in interventions:
+        if name == NO_TOOLS:
+            continue
         changed[name] = []
         for problem, index, text in thoughts:
             begun = opening(name, text, problem["answer"], wrong[problem["id"]], reflection)

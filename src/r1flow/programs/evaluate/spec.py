@@ -7,7 +7,7 @@ from typing import Any, Literal
 from r1flow.core.errors import UserError
 from r1flow.core.schema import PARAPHRASED
 from r1flow.programs.cost_estimate import Cost, Estimator, least
-from r1flow.programs.evaluate.ways import samples_given
+from r1flow.programs.evaluate.ways import NO_TOOLS, samples_given
 from r1flow.programs.keys import NotNegative, OneOrMore, Sampled, Share, ToolUse, ZeroOrMore
 from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.samplings import check_sampling, cost_of_sampling, memory_of_sampling
@@ -26,7 +26,7 @@ class Evaluate(Sampled):
     reflection_words: list[str]
     thinking: list[NotNegative]
     paraphrased: ZeroOrMore  # 0: not asked
-    interventions: list[Literal["no_reflection", "forced_reflection", "after_right", "after_wrong"]]
+    interventions: list[Literal["no_reflection", "forced_reflection", "after_right", "after_wrong", "no_tools"]]
     reflection_opening: str
     environment: ToolUse | None
     lost_share: Share = MOST_LOST
@@ -40,7 +40,9 @@ def check_evaluate(config: dict[str, Any]) -> None:
     for number, temperature in enumerate(config["thinking"]):
         if temperature in config["thinking"][:number]:  # temperatures name metrics
             raise UserError(f"thinking: {config['thinking']}; use each temperature once")
-    if config["interventions"] and config["temperature"] not in config["thinking"]:
+    if NO_TOOLS in config["interventions"] and not config["environment"]:
+        raise UserError(f"interventions: {NO_TOOLS} takes tools away; set evaluate.environment, or leave it out")
+    if set(config["interventions"]) - {NO_TOOLS} and config["temperature"] not in config["thinking"]:
         raise UserError(
             f"interventions: they change samples with <think> given at temperature {config['temperature']}, and"
             f" thinking: {config['thinking']} has none; add {config['temperature']} to it"

@@ -21,7 +21,8 @@ files of their own (making.py). Left out: anything that needs a network or a ser
 
 A part of a claim, or a step, that compares models of which neither solves any problem says so as `why`; the summary of
 a toy has "toy": true, `warnings` has the stages that learnt little or nothing, with the reasons, and `reflection`
-is there where evaluate.interventions asks for some (reflection.py), `search` where the run has that stage (budgets.py).
+is there where evaluate.interventions asks for some (reflection.py), `search` where the run has that stage (budgets.py),
+`tools` where models could call some (tools.py).
 """
 
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ from r1flow.programs.report.reflection import summarise_reflection
 from r1flow.programs.report.rows import counts_by_stage, warnings_of
 from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_families, summarise_skills, summarise_steps
+from r1flow.programs.report.tools import summarise_tools, tool_rows
 from r1flow.programs.report.tries import summarise_tries
 from r1flow.programs.report.viewer import render_viewer
 from r1flow.recipe.claims import claim_summary
@@ -82,6 +84,8 @@ def summarise_run(results: Results) -> dict[str, Any]:
         summary["reflection"] = summarise_reflection(*results.reflection)
     if results.searched:
         summary["search"] = summarise_budgets(*results.search)
+    if rows := tool_rows(results):
+        summary["tools"] = rounded(summarise_tools(rows))
     if warnings := warnings_of(results.metrics):
         summary["warnings"] = warnings
     if results.toy:
