@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import pytest
 from fabricated_run import TRAINED, fabricate_run
 
+from r1flow.programs.report import viewer
+from r1flow.programs.report.collect import collect
 from r1flow.programs.report.compute import compute
 from r1flow.programs.report.making import write_making
 from r1flow.programs.report.spread import SeedRun, Seeds, render_seeds
@@ -206,6 +208,39 @@ def test_one_click_leads_to_a_problem_over_all_models(page, folder):
     expect_filter(page, "verdict=wrong")
     sync_api.expect(page.locator("#problem p")).to_have_count(0)
     assert set(page.locator(".sample b").all_inner_texts()) == {"zero_rl"}
+
+
+@pytest.fixture
+def parts(tmp_path, monkeypatch) -> Path:
+    """The viewer of a run whose completions are in several pages."""
+    results = collect("tiny", fabricate_run(tmp_path / "run", MODELS, problems=3))
+    monkeypatch.setattr(viewer.parts_of, "__defaults__", (20_000,))
+    (tmp_path / "files").mkdir()
+    for path, text in viewer.render_viewer(results).items():
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_parts_keep_the_filters_and_an_address_of_a_problem_leads_to_its_part(page, parts):
+    go(page, parts, "samples.html")
+    links = page.locator("a.part")
+    assert links.count() > 2 and f"in part 1 of {links.count()}" in page.locator("#found").inner_text()
+    page.select_option("select[name=model]", "zero_rl")
+    expect_filter(page, "model=zero_rl")
+    links.last.click()
+    sync_api.expect(page.locator("#found")).to_contain_text(f"in part {links.count()} of")
+    assert page.url.endswith(f"files/samples-{links.count()}.html#model=zero_rl")
+    assert set(page.locator(".sample b").all_inner_texts()) == {"zero_rl"}
+    last = page.locator(".sample").first.get_attribute("data-problem")
+    results = axe.Axe().run(page)
+    assert results.violations_count == 0, results.generate_report()
+    for start, problem, path in (("samples.html", last, links.count()), ("files/samples-2.html", "basi00000000", 1)):
+        go(page, parts, f"{start}#problem={problem}")
+        sync_api.expect(page.locator("#found")).to_contain_text(f"in part {path} of")
+        sync_api.expect(page.locator("#problem p")).not_to_have_count(0)
+        assert {*page.locator(".sample b").all_inner_texts()} == {*MODELS}
+    page.click("a:text('the report')", trial=True)
+    assert page.locator("a:text('the report')").get_attribute("href") == "report.html"
 
 
 def test_keys_go_from_completion_to_completion(page, folder):

@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64decode
+from collections import Counter
 from pathlib import Path
 from zlib import decompress
 
@@ -22,13 +23,14 @@ def unpacked(page: str) -> dict[str, list]:
 
 
 def view(folder: Path, **options) -> tuple[str, dict[str, list]]:
-    page = viewer.render_viewer(collect("tiny", fabricate_run(folder, MODELS, problems=6, **options)))
-    return page, unpacked(page)
+    pages = viewer.render_viewer(collect("tiny", fabricate_run(folder, MODELS, problems=6, **options)))
+    assert list(pages) == ["samples.html"]
+    return pages["samples.html"], unpacked(pages["samples.html"])
 
 
 def test_every_completion_is_there_with_its_problem_and_verdict(tmp_path):
     results = collect("tiny", fabricate_run(tmp_path, MODELS, problems=6))
-    data = unpacked(viewer.render_viewer(results))
+    data = unpacked(viewer.render_viewer(results)["samples.html"])
     assert len(data["rows"]) == sum(map(len, results.drawn.values()))
     told = set()
     for model, place, asked, number, verdict, length, finished, _, pieces in data["rows"]:
@@ -63,26 +65,31 @@ def test_the_verdict_is_one_of_four(verdicts, word):
     assert viewer.verdict_of(dict(zip(("correct", "correct_lenient"), verdicts, strict=True))) == word
 
 
-@pytest.mark.parametrize("cut", [0, 1, 9, 10, 11, 40])
-def test_what_is_left_out_are_the_last_samples_of_all_models_alike(tmp_path, cut):
-    drawn = collect("tiny", fabricate_run(tmp_path, MODELS, problems=6)).drawn
-    places = sorted({viewer.number_and_problem(row) for rows in drawn.values() for row in rows})
-    wanted = set(places[:cut])
-    rows = [row for rows in drawn.values() for row in rows if viewer.number_and_problem(row) in wanted]
-    characters = sum(len(row["completion"]) for row in rows)
-    for most in (characters, characters + 1):
-        kept = viewer.fitting(drawn, most)
-        assert {viewer.number_and_problem(row) for rows in kept.values() for row in rows} == wanted
-        assert sum(map(len, kept.values())) == len(rows)
-
-
-def test_the_page_says_how_many_are_left_out(tmp_path, monkeypatch):
-    page, data = view(tmp_path / "whole")
-    assert "Left out here" not in page
-    monkeypatch.setattr(viewer, "fitting", lambda drawn: {model: rows[:5] for model, rows in drawn.items()})
-    page, cut = view(tmp_path / "cut")
-    every = len(data["rows"])
-    assert f"Left out here: {every - 10:,} of {every:,} completions" in page and len(cut["rows"]) == 10
+def test_what_is_too_much_for_one_page_is_in_further_ones_each_with_whole_problems(tmp_path, monkeypatch):
+    results = collect("tiny", fabricate_run(tmp_path, MODELS, problems=6))
+    whole = unpacked(viewer.render_viewer(results)["samples.html"])
+    characters = Counter()
+    for row in whole["rows"]:
+        characters[whole["problems"][row[1]][0]] += len("".join(row[-1]))
+    assert list(viewer.parts_of(results.drawn, 1)) == sorted(characters)
+    monkeypatch.setattr(viewer.parts_of, "__defaults__", (3 * max(characters.values()),))
+    pages = viewer.render_viewer(results)
+    assert list(pages)[:2] == ["samples.html", "files/samples-2.html"] and len(pages) > 2
+    found, problems = [], []
+    for number, page in enumerate(pages.values(), 1):
+        data = unpacked(page)
+        ids = sorted({problem[0] for problem in data["problems"]})
+        assert sum(characters[one] for one in ids) <= 3 * max(characters.values())
+        problems += ids
+        found += [[*data["problems"][row[1]], *row[:1], *row[2:]] for row in data["rows"]]
+        links = re.findall(r'<a class="part" data-first="(.*?)" href="(.*?)"( aria-current="page")?>', page)
+        root = "" if number == 1 else "../"
+        assert [link for _, link, _ in links] == [root + other for other in pages]
+        assert [place for place, (*_, here) in enumerate(links, 1) if here] == [number]
+        assert links[number - 1][0] == ids[0] and f'href="{root}report.html"' in page
+    assert problems == sorted(characters)  # each in one page
+    rows = [[*whole["problems"][row[1]], *row[:1], *row[2:]] for row in whole["rows"]]
+    assert sorted(map(str, found)) == sorted(map(str, rows))
 
 
 def test_a_completion_of_a_megabyte_is_cut_and_says_so():

@@ -54,7 +54,8 @@ def compute(stage: "Stage") -> dict[str, Any]:
     page = render_report(results, pictures, stage.config, stage.seed)
     (stage.work / "report.html").write_text(page, encoding="utf-8")
     write_page_files(stage.work / "files", page, shown, pictures)
-    (stage.work / "samples.html").write_text(render_viewer(results), encoding="utf-8")
+    for path, text in render_viewer(results).items():
+        (stage.work / path).write_text(text, encoding="utf-8")
     return {"claims": {claim.id: claim.verdict for claim in results.claims}}
 
 

@@ -1,8 +1,8 @@
 """samples.html: every completion of a run, with filters, for a browser alone.
 
 The completions are in the page itself, as JSON that is deflated and written in base64: the 55,000 of r1_tiny are
-1.4 MB. The page's script (samples.html.jinja) shows them as text and never as markup, and requests nothing. Left out:
-what doesn't fit into MOST_CHARACTERS, which the page says.
+1.4 MB. The page's script (samples.html.jinja) shows them as text and never as markup, and requests nothing. What is
+more than MOST_CHARACTERS is in further pages, files/samples-2.html and so on, each with all of its problems' samples.
 
     {"problems": [["3f0c…", "chain_sum", "What is 4 + 5?", "9"], …],      the id, the family, the question, the answer
      "rows": [["zero_rl", 0, "as asked", 0, "right", 41, true, "9", ["<think>4 + 5 = 8. ", "wait", ", 9.…"]], …]}
@@ -24,43 +24,53 @@ from r1flow.core.metrics import Row
 from r1flow.programs.report.collect import Results
 from r1flow.programs.report.templates import fill, safe_text, spell_out
 
-MOST_CHARACTERS = 32_000_000  # of all completions together: about 4 MB of page
+MOST_CHARACTERS = 32_000_000  # of a page's completions together: about 4 MB of page
 SHOWN_OF_ONE = 20_000  # characters of one completion
 SHOWN_OF_ANSWER = 80  # as in the report
 
 
-def render_viewer(results: Results) -> str:
-    """The text of samples.html."""
-    kept = fitting(results.drawn)
-    packed = compress(json.dumps(viewer_data(results, kept)).encode())
-    drawn, shown = (sum(map(len, rows.values())) for rows in (results.drawn, kept))
-    values = {"run": results.run, "models": results.models, "drawn": drawn, "left_out": drawn - shown}
-    return fill("samples.html.jinja", **values, packed=b64encode(packed).decode())
+def render_viewer(results: Results) -> dict[str, str]:
+    """The text of each page, by its path in the report's folder: samples.html, and files/samples-2.html, …"""
+    parts = parts_of(results.drawn)
+    links = [("samples.html" if n == 1 else f"files/samples-{n}.html", first) for n, first in enumerate(parts, 1)]
+    part_of = {}
+    for number, problems in enumerate(parts.values()):
+        part_of |= dict.fromkeys(problems, number)
+    rows_of: list[dict[str, list[Row]]] = [{model: [] for model in results.drawn} for _ in parts]
+    for model, rows in results.drawn.items():
+        for row in rows:
+            rows_of[part_of[row["problem_id"]]][model].append(row)
+    pages = {}
+    for number, ((path, _), rows) in enumerate(zip(links, rows_of, strict=True), 1):
+        packed = b64encode(compress(json.dumps(viewer_data(results, rows)).encode())).decode()
+        values = {"run": results.run, "models": results.models, "root": "../" * path.count("/")}
+        pages[path] = fill("samples.html.jinja", **values, number=number, links=links, packed=packed)
+    return pages
 
 
-def fitting(drawn: Mapping[str, Sequence[Row]], most: int = MOST_CHARACTERS) -> dict[str, list[Row]]:
-    """The completions that fit into `most` characters: the first samples of all problems, then the second ones, …
+def parts_of(drawn: Mapping[str, Sequence[Row]], most: int = MOST_CHARACTERS) -> dict[str, list[str]]:
+    """The problems of each page, by the first one's id: in order, as many as fit into `most` characters, at least one.
 
-    Within these by the problems' ids; of all models and ways of asking the same, so that they can be compared.
+    All completions of a problem are in one page, so that models and samples can be compared there.
     """
-    characters: Counter[tuple[int, str]] = Counter()
+    characters: Counter[str] = Counter()
     for rows in drawn.values():
         for row in rows:
-            characters[number_and_problem(row)] += min(len(row["completion"]), SHOWN_OF_ONE)
-    places, total = set(), 0
-    for place, needed in sorted(characters.items()):
-        total += needed
-        if total > most:
-            break
-        places.add(place)
-    shown = {}
-    for model, rows in drawn.items():
-        shown[model] = [row for row in rows if number_and_problem(row) in places]
-    return shown
+            characters[row["problem_id"]] += min(len(row["completion"]), SHOWN_OF_ONE)
+    parts: dict[str, list[str]] = {}
+    room = -1
+    for problem in sorted(characters, key=as_browsers_sort):
+        room -= characters[problem]
+        if room < 0:
+            parts[problem] = []
+            room = most - characters[problem]
+        parts[next(reversed(parts))].append(problem)
+    return parts
 
 
-def number_and_problem(row: Row) -> tuple[int, str]:
-    return row["sample_index"], row["problem_id"]
+def as_browsers_sort(text: str) -> bytes:
+    """A text's place in the order of JavaScript's <."""
+    return text.encode("utf-16-be", "surrogatepass")
 
 
 def viewer_data(results: Results, kept: Mapping[str, Sequence[Row]]) -> dict[str, list[Any]]:
