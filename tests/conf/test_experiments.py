@@ -71,6 +71,15 @@ def test_the_process_reward_pays_in_the_place_of_the_rule_and_nothing_else_chang
     assert run.slice("rejection")["init_from"] == "base"
 
 
+def test_look_ups_cost_and_are_taught_among_what_a_head_solves():
+    run = Run.compose(ROOT, "agent_look_up")
+    rl, plain = run.slice("reasoning_rl"), Run.compose(ROOT, "agent_tiny").slice("reasoning_rl")
+    assert rl["rewards"] == plain["rewards"] | {"tool_calls": {"weight": 0.05}}
+    assert rl["environment"] == run.slice("evaluate")["environment"] == plain["environment"] | {"name": "LookUp"}
+    assert set(run.slice("data")["tasks"]) == {"chain_sum", "simple_equations", "look_ups"}
+    assert run.slice("cold_start") == Run.compose(ROOT, "agent_tiny").slice("cold_start")
+
+
 def test_search_for_lessons_has_the_prompts_and_the_tokens_of_plain_samples():
     run = Run.compose(ROOT, "failed_attempts")
     plain, tree = run.slice("self_data"), run.slice("tree_data")

@@ -214,7 +214,7 @@ def test_one_click_leads_to_a_problem_over_all_models(page, folder):
 def parts(tmp_path, monkeypatch) -> Path:
     """The viewer of a run whose completions are in several pages."""
     results = collect("tiny", fabricate_run(tmp_path / "run", MODELS, problems=3))
-    monkeypatch.setattr(viewer.parts_of, "__defaults__", (20_000,))
+    monkeypatch.setattr(viewer.pages_of, "__defaults__", (20_000,))
     (tmp_path / "files").mkdir()
     for path, text in viewer.render_viewer(results).items():
         (tmp_path / path).write_text(text, encoding="utf-8")

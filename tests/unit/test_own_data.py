@@ -89,6 +89,12 @@ def test_a_generated_family_without_other_wordings_switches_paraphrases_off_and_
     assert Run.compose(ROOT, "r1_tiny").notes == []
 
 
+def test_a_family_that_is_null_is_left_out():
+    families = Run.compose(ROOT, "r1_tiny").slice("data")["tasks"]
+    without = Run.compose(ROOT, "r1_tiny", "data.tasks.products=null").slice("data")["tasks"]
+    assert families == without | {"products": families["products"]} and "products" not in without
+
+
 def test_problems_are_in_the_same_files_in_every_experiment_and_order(words, tmp_path):
     (tmp_path / "turned").mkdir()
     turned = write_csv(tmp_path / "turned" / "words.csv", ROWS[::-1])

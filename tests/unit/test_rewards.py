@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from r1flow.core.errors import UserError
-from r1flow.rewards import accuracy, answer_format, language_consistency, reward_model
+from r1flow.rewards import accuracy, answer_format, language_consistency, reward_model, tool_calls
 from r1flow.rewards.combine import combine
 
 RIGHT = "<think>we add 2 and 5</think>so it is <answer>7</answer>"
@@ -73,6 +73,20 @@ def test_ungradable_gold_is_skipped_not_zeroed() -> None:
     assert reward(["p"], [RIGHT], answer=["7"], task=["no_such_family"], entry=["{}"]) == [None]
 
 
+def test_a_call_costs_its_weight_on_every_row_and_what_is_written_costs_nothing() -> None:
+    texts = [RIGHT, WRONG, "Hello!", "<tool>7</tool>" * 9]
+    columns = {"task": ["x", "x", "general", "x"], "tool_calls": [1, 3, 2, 0]}
+    scores = tool_calls()(["p"] * 4, texts, **columns)
+    assert scores == [-1.0, -3.0, -2.0, 0.0] and str(scores[3]) == "0.0"
+    priced = {"answer_format": {"weight": 0.2}, "tool_calls": {"weight": 0.05}}
+    assert combine(priced)(["p"] * 4, texts, **columns) == pytest.approx([0.15, 0.05, -0.1, 0.0])
+
+
+def test_calls_cannot_be_counted_without_an_environment() -> None:
+    with pytest.raises(UserError, match=r"^reward tool_calls: there is no column 'tool_calls'; set environment"):
+        tool_calls()(["p"], [RIGHT], answer=["7"])
+
+
 def test_language_consistency_without_words_is_not_applicable() -> None:
     assert language_consistency()(["p"], ["<think>2+5=7</think><answer>7</answer>"]) == [None]
 
@@ -108,7 +122,7 @@ def test_a_column_of_another_length_is_refused_by_its_name(golds: list[str]) -> 
         accuracy()(["p", "p"], [RIGHT, WRONG], answer=golds)
 
 
-@pytest.mark.parametrize("name", ["zero", "reasoning", "format"])
+@pytest.mark.parametrize("name", ["zero", "reasoning", "reasoning_calls", "format"])
 def test_configs_can_be_built(name: str) -> None:
     combine(config(name))
 

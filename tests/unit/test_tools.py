@@ -153,6 +153,8 @@ def test_a_table_is_that_of_the_row() -> None:
     assert said("rako", table_row(rako="4"), name="LookUp") == ("4", False)
     assert said("bolu", {"id": "1", "entry": None}, name="LookUp") == ("error: there is no 'bolu'", True)
     assert said("bolu", table_row(rako="4"), name="LookUp") == ("error: there is no 'bolu'", True)
+    sum_row = {"id": "1", "entry": '{"metadata": {"source_dataset": "chain_sum"}}'}
+    assert said("8 + 16", sum_row, name="LookUp") == ("error: there is no '8 + 16'", True)
 
 
 @pytest.mark.parametrize("entry", ["", "{}", '{"metadata": {}}', '{"metadata": {"table": {}}}', "[", "[]"])

@@ -71,8 +71,8 @@ def test_what_is_too_much_for_one_page_is_in_further_ones_each_with_whole_proble
     characters = Counter()
     for row in whole["rows"]:
         characters[whole["problems"][row[1]][0]] += len("".join(row[-1]))
-    assert list(viewer.parts_of(results.drawn, 1)) == sorted(characters)
-    monkeypatch.setattr(viewer.parts_of, "__defaults__", (3 * max(characters.values()),))
+    assert list(viewer.pages_of(results.drawn, 1)) == sorted(characters)
+    monkeypatch.setattr(viewer.pages_of, "__defaults__", (3 * max(characters.values()),))
     pages = viewer.render_viewer(results)
     assert list(pages)[:2] == ["samples.html", "files/samples-2.html"] and len(pages) > 2
     found, problems = [], []

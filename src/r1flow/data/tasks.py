@@ -7,19 +7,21 @@ bounds of its family's config; these bounds set the difficulty:
     Worked(problem=Problem(id="5f0c…", task="chain_sum", question="What is 8 + 16 - 19?", answer="5", entry="{…}"),
            short="8 + 16 - 19", steps=(("8 + 16", 24), ("24 - 19", 5)))
 
-Families whose solution doesn't fit into a few short steps give problems for RL and evaluation, without steps. Left out:
-the few whose answers can't be graded safely (grading/generated.py), and reasoning-gym's curricula.
+Families whose solution doesn't fit into a few short steps give problems for RL and evaluation, without steps. Our own
+family, look_ups, is solved by calls (look_ups.py). Left out: the few whose answers can't be graded safely
+(grading/generated.py), and reasoning-gym's curricula.
 """
 
 import json
 import random
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.schema import EXAMS, PARAPHRASED, Problem
+from r1flow.data.look_ups import LOOK_UPS, draw_look_ups
 from r1flow.data.splits import identity
 from r1flow.data.wordings import ARITHMETIC, DIVISOR, EQUATION, LEGS, Wordings, filled, wording_of
 from r1flow.grading.generated import gradable, scorer
@@ -39,6 +41,7 @@ class Worked:
     short: str  # the bare problem: "8 + 16 - 19"
     steps: tuple[WorkedStep, ...]
     prose: str | None = None  # the solution in words, where it isn't written from the steps
+    calls: Sequence[WorkedStep] = ()  # what a tool is asked, and says, where only that solves it
 
 
 @dataclass(frozen=True)
@@ -72,25 +75,31 @@ def worked_problems(task: str, config: dict[str, Any], seed: int, wordings: int 
 def asked_problems(task: str, config: dict[str, Any], seed: int) -> Iterator[Worked]:
     """The distinct problems among the first `draws` rows of any family that can be graded, without their steps.
 
-    They are asked as reasoning-gym asks them. Raises UserError if none of the rows can be graded, and as
-    `worked_problems` does.
+    They are asked as reasoning-gym asks them; look_ups have their calls. Raises UserError if none of the rows can be
+    graded, and as `worked_problems` does.
     """
     seen: set[str] = set()
     for entry in generated_rows(task, config, seed):
         question, answer, gold = entry["question"], entry["answer"], gold_text(entry)
+        calls = entry.get("calls", ())
         if question not in seen and isinstance(answer, str) and answer and gradable(task, answer, gold):
             seen.add(question)
-            yield Worked(Problem(identity(task, question), task, question, answer, gold), short="", steps=())
+            # With another table the same question is another problem.
+            one = identity(task, f"{question}\n{gold}" if calls else question)
+            yield Worked(Problem(one, task, question, answer, gold), short="", steps=(), calls=calls)
     if not seen:
         raise UserError(f"data.tasks.{task}: none of its {config['draws']} rows can be graded; take another family")
 
 
 def check_family(task: str) -> None:
     """Raise UserError for a family that there isn't, and for one whose answers aren't graded here."""
+    if task == LOOK_UPS:
+        return
+
     from reasoning_gym.factory import DATASETS  # the import takes 1 s
 
     if task not in DATASETS:
-        raise UserError(f"tasks.{task}: reasoning-gym has no such family{did_you_mean(task, list(DATASETS))}")
+        raise UserError(f"tasks.{task}: reasoning-gym has no such family{did_you_mean(task, [*DATASETS, LOOK_UPS])}")
     if scorer(task) is None:
         raise UserError(
             f"tasks.{task}: its scorer would run a model's answer as code or without limits, so it isn't used here; "
@@ -99,14 +108,17 @@ def check_family(task: str) -> None:
 
 
 def generated_rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
-    """reasoning-gym's rows for a family."""
+    """reasoning-gym's rows for a family, or ours."""
     start = random.Random(f"{seed}/{task}").randrange(SEED_SPACE)
     dataset = dataset_of(task, config.get("generator", {}), start, config["draws"])
     return (dataset[index] for index in range(config["draws"]))
 
 
 def dataset_of(task: str, options: dict[str, Any], seed: int = 0, size: int = 1) -> Any:
-    """reasoning-gym's dataset of a family; raises UserError as `check_family` does, and for options that it refuses."""
+    """A family's rows by number; raises UserError as `check_family` does, and for options that are refused."""
+    if task == LOOK_UPS:
+        return draw_look_ups(options, seed, size)
+
     from reasoning_gym.factory import DATASETS, create_dataset
 
     check_family(task)
@@ -151,7 +163,7 @@ def has_paraphrases(task: str) -> bool:
 def files_unwritten(tasks: Collection[str], taken: Collection[str]) -> list[str]:
     """The files for which none of these families has a row; `taken`: files with problems from outside."""
     single = taken if any(map(has_paraphrases, tasks)) else EXAMS
-    solved = any(task in FAMILIES for task in tasks)
+    solved = any(task in SOLVED for task in tasks)
     return [*map(PARAPHRASED.format, single), *([] if solved else ["cold_start"])]
 
 
@@ -362,3 +374,4 @@ FAMILIES = {
     ),
     "gcd": TaskFamily(short=gcd_form, canonical=gcd_form, steps=gcd_steps, fact=gcd_fact, wordings=DIVISOR),
 }
+SOLVED = (*FAMILIES, LOOK_UPS)  # whose problems come with a solution, in steps or by calls

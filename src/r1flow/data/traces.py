@@ -163,7 +163,7 @@ def calls_for(worked: Worked) -> list[WorkedStep]:
 
 
 def write_calls(calls: Sequence[WorkedStep], rng: random.Random, answer: str) -> str:
-    """The chain of thought, in English, in which a calculator computes: calls, each with its result."""
+    """The chain of thought, in English, in which a tool is asked: calls, each with its result."""
     voice, clauses = VOICES["en"], []
     for text, result in calls:
         lead = rng.choice(voice.links if clauses else voice.openers)
@@ -176,9 +176,11 @@ def cold_start_response(
 ) -> str:
     """A long chain of thought in readable English, then a summary with the answer.
 
-    `tool_share` is the chance that a calculator computes in it, where that can.
+    `tool_share` is the chance that a calculator computes in it, where that can. What only calls solve always has them.
     """
-    calls = calls_for(worked) if tool_share and rng.random() < tool_share else []
-    in_head = worked.prose or write_chain(worked, rng, ("en",), reflect, slip)
+    calls, in_head = worked.calls, worked.prose
+    if not calls:
+        calls = calls_for(worked) if tool_share and rng.random() < tool_share else []
+        in_head = in_head or write_chain(worked, rng, ("en",), reflect, slip)
     reasoning = write_calls(calls, rng, worked.problem.answer) if calls else in_head
     return tagged(reasoning, worked.problem.answer, rng.choice(VOICES["en"].summaries))

@@ -78,7 +78,8 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
 def settle_families(run: dict[str, Any]) -> list[str]:
     """Switch paraphrases off where a family of generated problems has none; returns what the user should know.
 
-    Raises UserError for families in an experiment whose data is fetched.
+    A family that is null is left out, as one of the data that another builds on. Raises UserError for families in an
+    experiment whose data is fetched.
     """
     tasks = run["data"].get("tasks")
     if tasks is not None and "wordings" not in run["data"]:
@@ -86,7 +87,10 @@ def settle_families(run: dict[str, Any]) -> list[str]:
             f"data.tasks: {run['experiment']} fetches its data; families are added to an experiment that generates it,"
             " such as r1_tiny or r1_smol"
         )
-    single = [task for task in tasks if not has_paraphrases(task)] if isinstance(tasks, dict) else []
+    if not isinstance(tasks, dict):
+        return []
+    tasks = run["data"]["tasks"] = {task: options for task, options in tasks.items() if options is not None}
+    single = [task for task in tasks if not has_paraphrases(task)]
     if not single:
         return []
     return without_paraphrases(run, f"{', '.join(single)} {'have' if len(single) > 1 else 'has'}")

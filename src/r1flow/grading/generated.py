@@ -161,9 +161,15 @@ def is_same_word(answer_text: str, entry: dict[str, Any]) -> float:
     return float(answer_text.casefold() == entry["answer"].casefold())
 
 
+def is_verbatim(answer_text: str, entry: dict[str, Any]) -> float:
+    """look_ups, our own family: what the table has."""
+    return float(answer_text == entry["answer"])
+
+
 OWN: dict[str, Score] = {
     "coin_flip": is_close,
     "countdown": reaches,
     "game_of_life_halting": is_same_word,
+    "look_ups": is_verbatim,
     "puzzle24": partial(reaches, target=24),
 }

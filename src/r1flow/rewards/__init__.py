@@ -6,6 +6,7 @@ Accuracy, format and language: DeepSeek-R1, sections 2.2.2 and 2.3.2; helpfulnes
 harmlessness, judged on the whole response: 2.3.4. Importing this package imports no torch; using a reward model does.
 """
 
+from r1flow.rewards.calls import tool_calls
 from r1flow.rewards.chance import random_reward
 from r1flow.rewards.correctness import accuracy
 from r1flow.rewards.following import instruction_following
@@ -33,4 +34,5 @@ __all__ = [
     "repetition",
     "reward_model",
     "tag_count",
+    "tool_calls",
 ]

@@ -27,10 +27,12 @@ from r1flow.core.template import TAGS, TOOL_TAGS
 from r1flow.data import general, leaks, loaders, preferences
 from r1flow.data.corpus import CorpusWriter
 from r1flow.data.leaks import EVALUATION
+from r1flow.data.look_ups import LOOK_UPS
 from r1flow.data.pools import share_rows, tell_sources
 from r1flow.data.splits import check_disjoint, split_of
 from r1flow.data.tasks import (
     FAMILIES,
+    SOLVED,
     Worked,
     asked_problems,
     files_unwritten,
@@ -52,7 +54,7 @@ Problems = dict[str, dict[str, list[Worked]]]  # split → family → problems
 PromptsBySplit = dict[str, list[General]]  # split → general prompts
 PROBLEM_SPLITS = ("rl", "rejection", *EXAMS)
 GENERAL_SPLITS = ("sft", "rl", *EXAMS)
-WRITTEN = ("corpus", "cold_start")  # splits from whose problems solutions are written
+WRITTEN = {"corpus": FAMILIES, "cold_start": SOLVED}  # splits from whose problems solutions are written: families
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
@@ -129,7 +131,8 @@ def write_corpus(
     """The rows of the corpus; a tokenizer that is trained on them is saved in the folder."""
     chat = chat_prompt(config["template"])
     documents = write_documents(config, seed, problems, prompts, chat)
-    tags = (*TAGS, *TOOL_TAGS) if config["cold_start"]["tool_share"] else TAGS
+    calls = config["cold_start"]["tool_share"] or LOOK_UPS in config["tasks"]
+    tags = (*TAGS, *TOOL_TAGS) if calls else TAGS
     tokenizer = train_tokenizer(documents, config["tokenizer"]["vocabulary"], config["template"], tags)
     check_chat(tokenizer, chat)
     tokenizer.save_pretrained(folder / "tokenizer")
@@ -139,7 +142,7 @@ def write_corpus(
 def draw_problems(config: dict[str, Any], seed: int) -> Problems:
     """Problems by split and family; raises UserError when a split of a family is empty or two splits share one.
 
-    A family without steps has none in the splits from which solutions are written.
+    A family without solutions has none in the splits from which solutions are written.
     """
     shares, limits = config["split_shares"], config["rows_per_task"]
     problems: Problems = {}
@@ -176,7 +179,7 @@ def families_asked(problems: Problems) -> dict[str, str]:
 
 
 def is_used(task: str, split: str) -> bool:
-    return task in FAMILIES or split not in WRITTEN
+    return split not in WRITTEN or task in WRITTEN[split]
 
 
 def problems_in(families: dict[str, list[Worked]]) -> list[Problem]:

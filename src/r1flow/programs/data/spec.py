@@ -8,6 +8,7 @@ from r1flow.core.schema import EXAMS, FILES
 from r1flow.data.general import KINDS as GENERAL_KINDS
 from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.leaks import REPORT
+from r1flow.data.look_ups import LOOK_UPS
 from r1flow.data.pools import RECORD
 from r1flow.data.tasks import FAMILIES, check_family, dataset_of, files_unwritten
 from r1flow.data.wordings import KNOWN
@@ -88,6 +89,7 @@ def check_data(config: dict[str, Any]) -> None:
     for kind in config["general_kinds"]:
         if kind not in GENERAL_KINDS:
             raise UserError(f"general_kinds: there is no {kind!r}{did_you_mean(kind, list(GENERAL_KINDS))}")
+    check_calls(config)
     check_corpus(config)
     check_reported(config)
     if config.get("pools"):
@@ -104,8 +106,16 @@ def check_task(name: str, numbers: list[int] | None) -> None:
         raise UserError(f"tasks.{name}.numbers: {numbers}; use two, the least and the greatest, as in [1, 100]")
 
 
+def check_calls(config: dict[str, Any]) -> None:
+    """Refuse a cold start in which a calculator computes and a table is asked: no environment answers both."""
+    share = config["cold_start"]["tool_share"]
+    if share and LOOK_UPS in config["tasks"]:
+        what = f"cold_start.tool_share: {share}: a calculator would compute in examples, and {LOOK_UPS} asks a table"
+        raise UserError(f"{what}, and no environment answers both; set it to 0 ({LOOK_UPS} has its calls all the same)")
+
+
 def check_generators(config: dict[str, Any]) -> None:
-    """Refuse options of families that reasoning-gym refuses."""
+    """Refuse options of families that their generators refuse."""
     for name, task in config["tasks"].items():
         dataset_of(name, task.get("generator", {}))
 

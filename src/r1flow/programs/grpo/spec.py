@@ -165,10 +165,13 @@ def check_dev(config: dict[str, Any]) -> None:
 
 
 def check_tool_use(config: dict[str, Any]) -> None:
-    """Refuse tools that can't be called, and a sampler that can't go on after a call."""
+    """Refuse tools that can't be called, a reward for calls without them, and a sampler that can't go on after one."""
     block = config["environment"]
     if block:
         Tools(block)
+    priced = [label for label, name in reward_names(config["rewards"]).items() if name == "tool_calls"]
+    if priced and not block:
+        raise UserError(f"rewards.{priced[0]}: it counts calls of tools; set environment, or take it out")
     if block and config["engine"] != "r1flow":
         raise UserError(
             f"environment: engine {config['engine']} can't answer a call in the middle of a response; use engine:"

@@ -24,31 +24,27 @@ from r1flow.core.metrics import Row
 from r1flow.programs.report.collect import Results
 from r1flow.programs.report.templates import fill, safe_text, spell_out
 
-MOST_CHARACTERS = 32_000_000  # of a page's completions together: about 4 MB of page
+MOST_CHARACTERS = 32_000_000  # of a page's completions together: 4 to 9 MB of page
 SHOWN_OF_ONE = 20_000  # characters of one completion
 SHOWN_OF_ANSWER = 80  # as in the report
 
 
 def render_viewer(results: Results) -> dict[str, str]:
     """The text of each page, by its path in the report's folder: samples.html, and files/samples-2.html, …"""
-    parts = parts_of(results.drawn)
+    parts = pages_of(results.drawn)
     links = [("samples.html" if n == 1 else f"files/samples-{n}.html", first) for n, first in enumerate(parts, 1)]
-    part_of = {}
-    for number, problems in enumerate(parts.values()):
-        part_of |= dict.fromkeys(problems, number)
-    rows_of: list[dict[str, list[Row]]] = [{model: [] for model in results.drawn} for _ in parts]
-    for model, rows in results.drawn.items():
-        for row in rows:
-            rows_of[part_of[row["problem_id"]]][model].append(row)
     pages = {}
-    for number, ((path, _), rows) in enumerate(zip(links, rows_of, strict=True), 1):
-        packed = b64encode(compress(json.dumps(viewer_data(results, rows)).encode())).decode()
+    for number, ((path, _), problems) in enumerate(zip(links, parts.values(), strict=True), 1):
+        kept, shown = set(problems), {}
+        for model, rows in results.drawn.items():
+            shown[model] = [row for row in rows if row["problem_id"] in kept]
+        packed = b64encode(compress(json.dumps(viewer_data(results, shown)).encode())).decode()
         values = {"run": results.run, "models": results.models, "root": "../" * path.count("/")}
         pages[path] = fill("samples.html.jinja", **values, number=number, links=links, packed=packed)
     return pages
 
 
-def parts_of(drawn: Mapping[str, Sequence[Row]], most: int = MOST_CHARACTERS) -> dict[str, list[str]]:
+def pages_of(drawn: Mapping[str, Sequence[Row]], most: int = MOST_CHARACTERS) -> dict[str, list[str]]:
     """The problems of each page, by the first one's id: in order, as many as fit into `most` characters, at least one.
 
     All completions of a problem are in one page, so that models and samples can be compared there.
