@@ -17,13 +17,25 @@ ARGS = {
     "beam_search": STEPS | {"expansions": 4},
     "dvts": STEPS | {"expansions": 4},
     "particle_filtering": STEPS | {"temperature": 0.1},
+    "tree_of_thoughts": {
+        **{"value": "Will it do?", "value_tokens": STEP, "values": {"sure": 20, "likely": 1, "No way": 0.001}},
+        **{"step": "clause", "step_tokens": STEP, "expansions": 4},
+    },
 }
 GOOD = 1  # the token that the scorer likes
 
 
 def drawn(request: SampleRequest) -> Completion:
-    """A step or a whole completion of a length that depends on the request alone, as a model's do; one in four ends."""
+    """A step or a whole completion of a length that depends on the request alone, as a model's do; one in four ends.
+
+    Asked what it thinks of a response, this model says so by the share of tokens that the scorer likes.
+    """
     rng = random.Random(f"{request}")
+    if request.before:
+        text = request.before[-1][1]
+        share = text.count(f"{GOOD}") / len(text)
+        words = {share > 0.4: "Sure: it isn't no way", share < 0.2: "NO WAY"}
+        return Completion([9, 9], words.get(True, "Likely"), True)
     ids = [rng.randrange(4) for _ in range(rng.randint(1, request.most or LONGEST))]
     return Completion(ids, "".join(map(str, ids)), rng.random() < 0.25)
 
@@ -152,6 +164,25 @@ def test_subtrees_go_on_each_and_beams_only_where_the_scores_are_best(label: str
     assert set(Counter(each.begun for each in rounds[1]).values()) == {4}
 
 
+def test_a_verdict_is_worth_its_first_word_and_nothing_without_one_or_without_room() -> None:
+    attempt = attempt_at("tree_of_thoughts", 8)
+    said = ["It is impossible to be sure", "surely not", "LIKELY.", ""]
+    judge = step_search.by_verdicts(attempt, "Will it do?", 5, {"sure": 20, "likely": 1, "impossible": 0.001})
+    scoring = judge.scores([Completion([n], f"{n}", False) for n in range(4)])
+    requests = next(scoring)
+    assert [request.before[-1] for request in requests] == [("assistant", f"{n}") for n in range(4)]
+    assert {(request.question, request.most, request.step) for request in requests} == {("Will it do?", 5, "")}
+    with pytest.raises(StopIteration) as end:
+        scoring.send([Completion([], text, True) for text in said])
+    assert end.value.value == [0.001, 0.0, 1.0, 0.0]
+    attempt.fits = lambda request: request.before[-1][1] == "1"
+    scoring = judge.scores([Completion([n], f"{n}", False) for n in range(2)])
+    assert len(next(scoring)) == 1
+    with pytest.raises(StopIteration) as end:
+        scoring.send([Completion([], "sure", True)])
+    assert end.value.value == [0.0, 20.0]
+
+
 def test_equal_responses_are_one_so_that_others_go_on_too() -> None:
     rounds: list[list[SampleRequest]] = []
 
@@ -195,6 +226,10 @@ def test_a_cold_temperature_keeps_the_best_and_a_hot_one_all() -> None:
         ("beam_search", {"expansions": True}, "args.expansions: True; use a whole number, 1 or more"),
         ("particle_filtering", {"temperature": 0}, "args.temperature: 0; use a number above 0"),
         ("particle_filtering", {"temperature": "hot"}, "args.temperature: 'hot'; use a number above 0"),
+        ("tree_of_thoughts", {"value_tokens": 61}, "args.value_tokens: 61; use a whole number, 1 to 60, which is max_"),
+        ("tree_of_thoughts", {"values": {}}, "args.values: {}; write words with numbers from 0, as {sure: 20, lik"),
+        ("tree_of_thoughts", {"values": ["sure"]}, "args.values: ['sure']; write words with numbers from 0"),
+        ("tree_of_thoughts", {"values": {"sure": -1}}, "args.values: {'sure': -1}; write words with numbers from 0"),
         ("particle_filtering", {"expansions": 4}, "args: got an unexpected keyword argument 'expansions'"),
     ],
 )

@@ -7,10 +7,12 @@ It goes on from the very tokens that were drawn, with numbers of its own. What a
 given back to the budget, since how many responses there are was settled in the beginning: as many as best_of_n has. A
 scorer reads all of a response after each of its steps, and all of that counts. Where another step of all might take
 what the best one needs for its end, that one alone goes on to its end. A response that has no room for another step
-ends there. Left out: looking ahead, and trees that go back to what they dropped.
+ends there. The judge may be the model itself, whose verdicts are drawn and count. Left out: looking ahead, and trees
+that go back to what they dropped.
 """
 
 import math
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,16 @@ class Path:
     tree: int = 0  # the subtree that it belongs to, in DVTS
 
 
+@dataclass(frozen=True)
+class Judge:
+    """Who scores responses after each step."""
+
+    # A generator, as strategies are: a model that is asked for its verdicts draws them.
+    scores: Callable[[list[Completion]], Generator[list["SampleRequest"], list[Completion], list[float]]]
+    reads: int = 0  # how often it reads all of a response, whose tokens count
+    draws: int = 0  # how many tokens a verdict may have
+
+
 # Which paths go on: one that is named twice goes on in two ways.
 Choose = Callable[[list[Path]], list[Path]]
 BEGINNING = Completion([], "", False)
@@ -39,13 +51,25 @@ BEGINNING = Completion([], "", False)
 
 def beam_search(attempt: "Attempt", scorer: str, step: str, step_tokens: int, expansions: int) -> "Strategy":
     """The best responses so far go on, each in so many ways (Snell et al. 2024, arXiv 2408.03314)."""
-    count = paths_of(attempt, scorer)
-    width = max(1, count // expansions)
+    return (yield from beam_by(attempt, by_scorer(attempt, scorer), step, step_tokens, expansions))
 
-    def choose(paths: list[Path]) -> list[Path]:
-        return ways_on(attempt, best_first(attempt, paths)[:width], count, count // width, step_tokens)
 
-    return (yield from by_steps(attempt, scorer, step, step_tokens, [Path(BEGINNING)] * count, choose))
+def tree_of_thoughts(
+    attempt: "Attempt",
+    step: str,
+    step_tokens: int,
+    expansions: int,
+    value: str,
+    value_tokens: int,
+    values: Mapping[str, float],
+) -> "Strategy":
+    """Beam search by what the model itself says of each response so far (Yao et al. 2023, arXiv 2305.10601).
+
+    `value` is what it is asked; a verdict is worth the number of the first of the words in `values` that it has, and 0
+    without any. The paper's search in breadth; its search in depth, which goes back, is left out.
+    """
+    judge = by_verdicts(attempt, value, value_tokens, values)
+    return (yield from beam_by(attempt, judge, step, step_tokens, expansions))
 
 
 def dvts(attempt: "Attempt", scorer: str, step: str, step_tokens: int, expansions: int) -> "Strategy":
@@ -53,7 +77,8 @@ def dvts(attempt: "Attempt", scorer: str, step: str, step_tokens: int, expansion
 
     After Beeching, Tunstall and Rush 2024, "Scaling test-time compute with open models" (Hugging Face).
     """
-    count = paths_of(attempt, scorer)
+    judge = by_scorer(attempt, scorer)
+    count = paths_of(attempt, judge, step_tokens)
     trees = max(1, count // expansions)
     ways = count // trees
 
@@ -65,7 +90,7 @@ def dvts(attempt: "Attempt", scorer: str, step: str, step_tokens: int, expansion
         return chosen
 
     begun = [Path(BEGINNING, tree=number // ways) for number in range(trees * ways)]
-    return (yield from by_steps(attempt, scorer, step, step_tokens, begun, choose))
+    return (yield from by_steps(attempt, judge, step, step_tokens, begun, choose))
 
 
 def particle_filtering(attempt: "Attempt", scorer: str, step: str, step_tokens: int, temperature: float) -> "Strategy":
@@ -74,7 +99,8 @@ def particle_filtering(attempt: "Attempt", scorer: str, step: str, step_tokens: 
     After Puri et al. 2025, arXiv 2502.01618, who take the logarithm of a score's odds for score / temperature. One
     number places all draws (systematic resampling).
     """
-    count = paths_of(attempt, scorer)
+    judge = by_scorer(attempt, scorer)
+    count = paths_of(attempt, judge, step_tokens)
     rounds = 0
 
     def choose(paths: list[Path]) -> list[Path]:
@@ -85,30 +111,76 @@ def particle_filtering(attempt: "Attempt", scorer: str, step: str, step_tokens: 
         weights = boltzmann([path.score for path in ordered], temperature)
         return [ordered[number] for number in resampled(weights, offset)]
 
-    return (yield from by_steps(attempt, scorer, step, step_tokens, [Path(BEGINNING)] * count, choose))
+    return (yield from by_steps(attempt, judge, step, step_tokens, [Path(BEGINNING)] * count, choose))
 
 
-STEP_STRATEGIES = {"beam_search": beam_search, "dvts": dvts, "particle_filtering": particle_filtering}
+STEP_STRATEGIES = {
+    "beam_search": beam_search,
+    "dvts": dvts,
+    "particle_filtering": particle_filtering,
+    "tree_of_thoughts": tree_of_thoughts,
+}
 
 
 # What they have in common.
 
 
-def paths_of(attempt: "Attempt", scorer: str) -> int:
-    """How many responses are searched side by side: as many as best_of_n draws and reads."""
-    return max(1, attempt.left // ((1 + attempt.reads(scorer)) * attempt.longest))
+def by_scorer(attempt: "Attempt", scorer: str) -> Judge:
+    def scores(samples: list[Completion]) -> Generator[list["SampleRequest"], list[Completion], list[float]]:
+        yield from ()  # nothing is drawn
+        return attempt.score(scorer, samples)
+
+    return Judge(scores, reads=attempt.reads(scorer))
+
+
+def by_verdicts(attempt: "Attempt", value: str, value_tokens: int, values: Mapping[str, float]) -> Judge:
+    """The model's own verdicts; a response is worth 0 for which there is no room in the model's positions."""
+    word = re.compile(rf"\b({'|'.join(map(re.escape, values))})\b", re.IGNORECASE)
+    worth = {name.casefold(): float(number) for name, number in values.items()}
+
+    def scores(samples: list[Completion]) -> Generator[list["SampleRequest"], list[Completion], list[float]]:
+        asked: list[tuple[int, SampleRequest]] = []
+        for place, sample in enumerate(samples):
+            before = (("user", attempt.question), ("assistant", sample.text))
+            request = attempt.again(value, before=before, most=value_tokens)
+            if attempt.fits(request):
+                asked.append((place, request))
+        found = [0.0] * len(samples)
+        verdicts = (yield [request for _, request in asked]) if asked else []
+        for (place, _), verdict in zip(asked, verdicts, strict=True):
+            if said := word.search(verdict.text):
+                found[place] = worth[said[0].casefold()]
+        return found
+
+    return Judge(scores, draws=value_tokens)
+
+
+def paths_of(attempt: "Attempt", judge: Judge, step_tokens: int) -> int:
+    """How many responses are searched side by side: as many as the budget holds with their judging, at least one."""
+    return max(1, attempt.left * step_tokens // (((1 + judge.reads) * step_tokens + judge.draws) * attempt.longest))
+
+
+def beam_by(attempt: "Attempt", judge: Judge, step: str, step_tokens: int, expansions: int) -> "Strategy":
+    """The responses that a judge likes best go on, each in so many ways."""
+    count = paths_of(attempt, judge, step_tokens)
+    width = max(1, count // expansions)
+
+    def choose(paths: list[Path]) -> list[Path]:
+        return ways_on(attempt, best_first(attempt, paths)[:width], count, count // width, step_tokens)
+
+    return (yield from by_steps(attempt, judge, step, step_tokens, [Path(BEGINNING)] * count, choose))
 
 
 def by_steps(
-    attempt: "Attempt", scorer: str, step: str, step_tokens: int, paths: list[Path], choose: Choose
-) -> Generator[list["SampleRequest"], list[Completion], Completion]:
-    """Draw, score and choose step by step; the best of the responses that ended, or the best so far and its end."""
+    attempt: "Attempt", judge: Judge, step: str, step_tokens: int, paths: list[Path], choose: Choose
+) -> "Strategy":
+    """Draw, judge and choose step by step; the best of the responses that ended, or the best so far and its end."""
     live, ended = paths if len(paths) > 1 else [], []
-    while live and affords_a_step(attempt, scorer, step_tokens, live):
+    while live and affords_a_step(attempt, judge, step_tokens, live):
         drawn = yield [attempt.again(begun=tuple(path.sample.ids), step=step, most=step_tokens) for path in live]
         samples = [continued(path.sample, new) for path, new in zip(live, drawn, strict=True)]
-        trees = [path.tree for path in live]
-        paths = choose(ended + list(map(Path, samples, attempt.score(scorer, samples), trees)))
+        trees, scores = [path.tree for path in live], (yield from judge.scores(samples))
+        paths = choose(ended + list(map(Path, samples, scores, trees)))
         live = [path for path in paths if not has_ended(attempt, path, step_tokens)]
         ended = [path for path in paths if has_ended(attempt, path, step_tokens)]
     best = best_first(attempt, paths)[0]
@@ -123,10 +195,11 @@ def by_steps(
     return max(best_first(attempt, paths), key=lambda path: path.sample.finished).sample
 
 
-def affords_a_step(attempt: "Attempt", scorer: str, step_tokens: int, live: Sequence[Path]) -> bool:
-    """Whether the longest next step of all can be drawn and read, and the best one can still come to its end."""
-    reads, read_again = attempt.reads(scorer), sum(len(path.sample.ids) for path in live)
-    return (1 + reads) * len(live) * step_tokens + reads * read_again + attempt.longest <= attempt.left
+def affords_a_step(attempt: "Attempt", judge: Judge, step_tokens: int, live: Sequence[Path]) -> bool:
+    """Whether the longest next step of all can be drawn and judged, and the best one can still come to its end."""
+    reads, read_again = judge.reads, sum(len(path.sample.ids) for path in live)
+    drawn = len(live) * (step_tokens + judge.draws)
+    return drawn + reads * (len(live) * step_tokens + read_again) + attempt.longest <= attempt.left
 
 
 def has_ended(attempt: "Attempt", path: Path, step_tokens: int) -> bool:
@@ -178,11 +251,15 @@ def check_steps(label: str, args: Mapping[str, Any], longest: int) -> None:
     if args["step"] not in list(STEP_MARKS):
         hint = did_you_mean(str(args["step"]), list(STEP_MARKS))
         raise UserError(f"{where}.step: there is no rule {args['step']!r}{hint}")
-    for name, most in (("step_tokens", longest), ("expansions", math.inf)):
+    for name, most in (("step_tokens", longest), ("value_tokens", longest), ("expansions", math.inf)):
         value = args.get(name, 1)
         if type(value) is not int or not 1 <= value <= most:
-            upper = f" to {most}, which is max_new_tokens" if name == "step_tokens" else " or more"
+            upper = " or more" if most == math.inf else f" to {most}, which is max_new_tokens"
             raise UserError(f"{where}.{name}: {value!r}; use a whole number, 1{upper}")
     temperature = args.get("temperature", 1.0)
     if type(temperature) not in (int, float) or not 0 < temperature < math.inf:
         raise UserError(f"{where}.temperature: {temperature!r}; use a number above 0")
+    values = args.get("values", {"sure": 1})
+    known = isinstance(values, Mapping) and all(type(each) in (int, float) and each >= 0 for each in values.values())
+    if not known or not values or not all(isinstance(word, str) and word for word in values):
+        raise UserError(f"{where}.values: {values}; write words with numbers from 0, as {{sure: 20, likely: 1}}")
