@@ -129,6 +129,9 @@ def check_corpus(config: dict[str, Any]) -> None:
             raise UserError(f"{what}; a base model's corpus, tokenizer and template go together: set all, or none")
     if corpus and (without := sorted(task for task in FAMILIES if task in config["tasks"] and not FAMILIES[task].fact)):
         raise UserError(f"tasks.{without[0]}: a corpus can't be written of it; set corpus to null, or take it out")
+    for task, share in corpus["facts"].items() if corpus else ():
+        if share and task in FAMILIES and task not in config["tasks"]:
+            raise UserError(f"corpus.facts.{task}: {share}, and there are no problems of {task}; set it to 0")
     for key, splits in {"corpus": ("split_shares", "general_shares"), "preferences": ("general_shares",)}.items():
         for shares in splits:
             if bool(config[key]) != bool(config[shares].get(key)):
