@@ -236,6 +236,7 @@ def test_parts_keep_the_filters_and_an_address_of_a_problem_leads_to_its_part(pa
     assert results.violations_count == 0, results.generate_report()
     for start, problem, path in (("samples.html", last, links.count()), ("files/samples-2.html", "basi00000000", 1)):
         go(page, parts, f"{start}#problem={problem}")
+        page.click(f"#problem a:text('part {path}')")
         sync_api.expect(page.locator("#found")).to_contain_text(f"in part {path} of")
         sync_api.expect(page.locator("#problem p")).not_to_have_count(0)
         assert {*page.locator(".sample b").all_inner_texts()} == {*MODELS}

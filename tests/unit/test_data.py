@@ -416,7 +416,11 @@ def test_a_family_alone_gives_what_rl_and_evaluation_need(tmp_path):
         ("countdwn", None, r"tasks\.countdwn: reasoning-gym has no such family; did you mean 'countdown'\?"),
         ("n_queens", None, r"tasks\.n_queens: its scorer would run a model's answer as code or without limits"),
         ("composite", None, r"tasks\.composite: its scorer would run"),
-        ("maze", [0, 9], r"tasks\.maze\.numbers: they bound solutions, which this family has none of; leave it out"),
+        (
+            "maze",
+            [0, 9],
+            r"tasks\.maze\.numbers: they bound worked steps, which this family has none of; leave it out",
+        ),
         ("chain_sum", None, r"tasks\.chain_sum\.numbers: None; use two, the least and the greatest, as in"),
         ("chain_sum", [9, 0], r"tasks\.chain_sum\.numbers: \[9, 0\]; use two, the least and the greatest, as in"),
     ],

@@ -33,7 +33,8 @@ def drawn(request: SampleRequest) -> Completion:
     rng = random.Random(f"{request}")
     if request.before:
         text = request.before[-1][1]
-        share = text.count(f"{GOOD}") / len(text)
+        # Two verdicts on one response may differ, as a model's do.
+        share = text.count(f"{GOOD}") / len(text) + rng.uniform(-0.05, 0.05)
         words = {share > 0.4: "Sure: it isn't no way", share < 0.2: "NO WAY"}
         return Completion([9, 9], words.get(True, "Likely"), True)
     ids = [rng.randrange(4) for _ in range(rng.randint(1, request.most or LONGEST))]
@@ -166,15 +167,16 @@ def test_subtrees_go_on_each_and_beams_only_where_the_scores_are_best(label: str
 
 def test_a_verdict_is_worth_its_first_word_and_nothing_without_one_or_without_room() -> None:
     attempt = attempt_at("tree_of_thoughts", 8)
-    said = ["It is impossible to be sure", "surely not", "LIKELY.", ""]
-    judge = step_search.by_verdicts(attempt, "Will it do?", 5, {"sure": 20, "likely": 1, "impossible": 0.001})
-    scoring = judge.scores([Completion([n], f"{n}", False) for n in range(4)])
+    said = ["It is impossible to be sure", "surely not", "LIKELY.", "", "l\u0131kely", "not sure, or"]
+    values = {"sure": 20, "Likely": 1, "impossible": 0.001, "not sure": 0.5}
+    judge = step_search.by_verdicts(attempt, "Will it do?", 5, values)
+    scoring = judge.scores([Completion([n], f"{n}", False) for n in [*range(6), 2]])
     requests = next(scoring)
-    assert [request.before[-1] for request in requests] == [("assistant", f"{n}") for n in range(4)]
+    assert [request.before[-1] for request in requests] == [("assistant", f"{n}") for n in range(6)]
     assert {(request.question, request.most, request.step) for request in requests} == {("Will it do?", 5, "")}
     with pytest.raises(StopIteration) as end:
         scoring.send([Completion([], text, True) for text in said])
-    assert end.value.value == [0.001, 0.0, 1.0, 0.0]
+    assert end.value.value == [0.001, 0.0, 1.0, 0.0, 0.0, 0.5, 1.0]
     attempt.fits = lambda request: request.before[-1][1] == "1"
     scoring = judge.scores([Completion([n], f"{n}", False) for n in range(2)])
     assert len(next(scoring)) == 1
@@ -227,9 +229,23 @@ def test_a_cold_temperature_keeps_the_best_and_a_hot_one_all() -> None:
         ("particle_filtering", {"temperature": 0}, "args.temperature: 0; use a number above 0"),
         ("particle_filtering", {"temperature": "hot"}, "args.temperature: 'hot'; use a number above 0"),
         ("tree_of_thoughts", {"value_tokens": 61}, "args.value_tokens: 61; use a whole number, 1 to 60, which is max_"),
-        ("tree_of_thoughts", {"values": {}}, "args.values: {}; write words with numbers from 0, as {sure: 20, lik"),
-        ("tree_of_thoughts", {"values": ["sure"]}, "args.values: ['sure']; write words with numbers from 0"),
-        ("tree_of_thoughts", {"values": {"sure": -1}}, "args.values: {'sure': -1}; write words with numbers from 0"),
+        (
+            "tree_of_thoughts",
+            {"values": {}},
+            "args.values: {}; write different words with numbers from 0, as {su",
+        ),
+        ("tree_of_thoughts", {"values": ["sure"]}, "args.values: ['sure']; write different words with numbers from 0"),
+        (
+            "tree_of_thoughts",
+            {"values": {"sure": 1, "Sure": 2}},
+            "args.values: {'sure': 1, 'Sure': 2}; write",
+        ),
+        ("tree_of_thoughts", {"value": None}, "args.value: None; write what the model is asked of a response"),
+        (
+            "tree_of_thoughts",
+            {"values": {"sure": -1}},
+            "args.values: {'sure': -1}; write different words",
+        ),
         ("particle_filtering", {"expansions": 4}, "args: got an unexpected keyword argument 'expansions'"),
     ],
 )

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from r1flow.artifacts.fingerprint import user_modules
 from r1flow.core.errors import UserError
-from r1flow.sampling import Completion
+from r1flow.sampling import Completion, strategies
 from r1flow.sampling.strategies import (
     Attempt,
     SampleRequest,
@@ -175,6 +176,13 @@ def test_what_the_model_has_no_positions_for_isnt_asked(label: str) -> None:
     strategy = find_strategy(label)(attempt, **ARGS[label])
     [chosen] = run_together([(attempt, strategy)], lambda asked: [*map(drawn, asked)])
     assert [chosen] == searched("direct", 1, problems=1)[1] and attempt.spent == len(chosen.ids)
+
+
+def test_a_request_with_a_limit_of_its_own_needs_room_for_that_alone(monkeypatch) -> None:
+    monkeypatch.setattr(strategies, "prompt_of", lambda sampler, request: "")
+    monkeypatch.setattr(strategies, "encode", lambda tokenizer, prompts, openings: [[0] * 496])
+    fits = strategies.fits_in(SimpleNamespace(tokenizer=None, positions=512), LONGEST)
+    assert [fits(SampleRequest("", 1, most=most)) for most in (0, 16, 17)] == [False, True, False]
 
 
 def test_the_strategy_of_the_documentation_works_from_a_file_of_ones_own(tmp_path: Path, monkeypatch) -> None:

@@ -20,10 +20,12 @@ from r1flow.core.optional import check_attention
 from r1flow.core.schema import MIX
 from r1flow.data.gguf import is_gguf
 from r1flow.data.leaks import EVALUATION
+from r1flow.data.look_ups import LOOK_UPS
 from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import spec_of
 from r1flow.programs.trainings import check_lora, check_ranges, check_resume, check_start, check_there
 from r1flow.recipe.stages import RECIPE, RULES, program_of, rows_of
+from r1flow.sampling.environments import ENVIRONMENTS
 from r1flow.training import ranks
 
 SLURM_S = 60  # how long Slurm may take to answer
@@ -122,6 +124,22 @@ def check_rows(run: dict[str, Any]) -> None:
             )
         if source == "data" and file == MIX:
             raise UserError(f"{stage}.data.file: {file}: no stage of this run writes it; add cold_start_data to stages")
+
+
+def check_look_ups(run: dict[str, Any]) -> None:
+    """Refuse a run that teaches calls of a table, and has none, or another tool of ours."""
+    if LOOK_UPS not in (run["data"].get("tasks") or {}):
+        return
+    blocks = {stage: run[stage]["environment"] for stage in run["stages"] if run[stage].get("environment")}
+    for stage, block in blocks.items():
+        if block["name"] in ENVIRONMENTS and block["name"] != "LookUp":
+            what = f"{stage}.environment.name: {block['name']} doesn't answer the calls of data.tasks.{LOOK_UPS}"
+            raise UserError(f"{what}; use LookUp")
+    if not blocks:
+        raise UserError(
+            f"data.tasks.{LOOK_UPS}: nothing in this run answers their calls; take an environment as in"
+            " conf/experiment/agent_look_up.yaml"
+        )
 
 
 def check_files(run: dict[str, Any]) -> None:

@@ -355,6 +355,7 @@ def check_run(run: dict[str, Any]) -> None:
     raise_faults(faults)
     samplers.check_engines(run)
     checks.check_rows(run)
+    checks.check_look_ups(run)
     checks.check_files(run)
 
 

@@ -39,7 +39,7 @@ from r1flow.sandbox import Limits, Stop
 CODE_LIMITS = Limits(cpu_s=2, wall_s=10.0, memory_mb=512, processes=1, output_mb=0.01)  # of the tool `Python`
 NAMES_OF_STOPS = {Stop.CPU: "computing", Stop.WALL: "waiting", Stop.OUTPUT: "output"}
 WAITING_S = 60.0  # that a call may take by the clock, waiting included: only what waits takes it
-NO_TOOLS = ("reset", "get_reward")
+NOT_TOOLS = ("reset", "get_reward")
 WRONG = "error: "  # how the result of a failed call begins
 TRUE_AND_FALSE = {"true": True, "false": False}
 # How an argument's text is read, by the parameter's type.
@@ -277,7 +277,7 @@ def find_environment(name: str) -> type:
     check_begun(place, found)
     tools = tools_in(found)
     if not tools:
-        raise UserError(f"{place} has no tools; write public methods beside {' and '.join(NO_TOOLS)}")
+        raise UserError(f"{place} has no tools; write public methods beside {' and '.join(NOT_TOOLS)}")
     for attribute, tool in tools.items():
         check_tool(place, tool, bound=not isinstance(inspect.getattr_static(found, attribute), staticmethod))
     return found
@@ -307,7 +307,7 @@ def find_function(path: str) -> Callable[..., Any]:
 def tools_in(environment: type | None) -> dict[str, Callable[..., Any]]:
     """The methods of a class that are tools, by name."""
     members = inspect.getmembers(environment, inspect.isfunction) if environment else []
-    return {name: method for name, method in members if not name.startswith("_") and name not in NO_TOOLS}
+    return {name: method for name, method in members if not name.startswith("_") and name not in NOT_TOOLS}
 
 
 def check_tool(place: str, tool: Callable[..., Any], bound: bool) -> None:

@@ -134,23 +134,23 @@ def by_scorer(attempt: "Attempt", scorer: str) -> Judge:
 
 
 def by_verdicts(attempt: "Attempt", value: str, value_tokens: int, values: Mapping[str, float]) -> Judge:
-    """The model's own verdicts; a response is worth 0 for which there is no room in the model's positions."""
-    word = re.compile(rf"\b({'|'.join(map(re.escape, values))})\b", re.IGNORECASE)
-    worth = {name.casefold(): float(number) for name, number in values.items()}
+    """The model's own verdicts, one for equal responses; without room for one in the model's positions it is 0."""
+    worth = {word.casefold(): float(number) for word, number in values.items()}
+    words = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, sorted(worth, key=len, reverse=True)))})(?!\w)")
 
     def scores(samples: list[Completion]) -> Generator[list["SampleRequest"], list[Completion], list[float]]:
-        asked: list[tuple[int, SampleRequest]] = []
-        for place, sample in enumerate(samples):
+        asked: dict[tuple[int, ...], SampleRequest] = {}
+        for sample in {tuple(sample.ids): sample for sample in samples}.values():
             before = (("user", attempt.question), ("assistant", sample.text))
             request = attempt.again(value, before=before, most=value_tokens)
             if attempt.fits(request):
-                asked.append((place, request))
-        found = [0.0] * len(samples)
-        verdicts = (yield [request for _, request in asked]) if asked else []
-        for (place, _), verdict in zip(asked, verdicts, strict=True):
-            if said := word.search(verdict.text):
-                found[place] = worth[said[0].casefold()]
-        return found
+                asked[tuple(sample.ids)] = request
+        found: dict[tuple[int, ...], float] = {}
+        verdicts = (yield list(asked.values())) if asked else []
+        for ids, verdict in zip(asked, verdicts, strict=True):
+            if said := words.search(verdict.text.casefold()):
+                found[ids] = worth[said[0]]
+        return [found.get(tuple(sample.ids), 0.0) for sample in samples]
 
     return Judge(scores, draws=value_tokens)
 
@@ -259,7 +259,18 @@ def check_steps(label: str, args: Mapping[str, Any], longest: int) -> None:
     temperature = args.get("temperature", 1.0)
     if type(temperature) not in (int, float) or not 0 < temperature < math.inf:
         raise UserError(f"{where}.temperature: {temperature!r}; use a number above 0")
-    values = args.get("values", {"sure": 1})
-    known = isinstance(values, Mapping) and all(type(each) in (int, float) and each >= 0 for each in values.values())
-    if not known or not values or not all(isinstance(word, str) and word for word in values):
-        raise UserError(f"{where}.values: {values}; write words with numbers from 0, as {{sure: 20, likely: 1}}")
+    if "values" in args:
+        check_verdicts(where, args["value"], args["values"])
+
+
+def check_verdicts(where: str, value: Any, values: Any) -> None:
+    """Refuse a question that is none, and words of verdicts that can't be told apart or have no number."""
+    if not isinstance(value, str) or not value.strip():
+        raise UserError(f"{where}.value: {value!r}; write what the model is asked of a response")
+    numbers = list(values.values()) if isinstance(values, Mapping) else []
+    texts = [word for word in values if isinstance(word, str) and word.strip()] if numbers else []
+    known = all(type(each) in (int, float) and 0 <= each < math.inf for each in numbers)
+    if not known or not texts or len({word.casefold() for word in texts}) < len(numbers):
+        raise UserError(
+            f"{where}.values: {values}; write different words with numbers from 0, as {{sure: 20, likely: 1}}"
+        )

@@ -326,11 +326,11 @@ def prompt_of(sampler: Sampler, request: SampleRequest) -> str:
 
 
 def fits_in(sampler: Sampler, longest: int) -> Callable[[SampleRequest], bool]:
-    """Whether a model has the positions for a request whose completion may have so many tokens."""
+    """Whether a model has the positions for a request; without a limit of its own a completion may be `longest`."""
 
     def fits(request: SampleRequest) -> bool:
         [ids] = encode(sampler.tokenizer, [prompt_of(sampler, request)], [request.opening])
-        return sampler.positions is None or len(ids) + longest <= sampler.positions
+        return sampler.positions is None or len(ids) + (request.most or longest) <= sampler.positions
 
     return fits
 

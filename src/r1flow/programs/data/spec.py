@@ -101,7 +101,9 @@ def check_task(name: str, numbers: list[int] | None) -> None:
     if name not in FAMILIES:
         check_family(name)
         if numbers is not None:
-            raise UserError(f"tasks.{name}.numbers: they bound solutions, which this family has none of; leave it out")
+            raise UserError(
+                f"tasks.{name}.numbers: they bound worked steps, which this family has none of; leave it out"
+            )
     elif numbers is None or len(numbers) != 2 or numbers[0] > numbers[1]:
         raise UserError(f"tasks.{name}.numbers: {numbers}; use two, the least and the greatest, as in [1, 100]")
 
@@ -111,7 +113,8 @@ def check_calls(config: dict[str, Any]) -> None:
     share = config["cold_start"]["tool_share"]
     if share and LOOK_UPS in config["tasks"]:
         what = f"cold_start.tool_share: {share}: a calculator would compute in examples, and {LOOK_UPS} asks a table"
-        raise UserError(f"{what}, and no environment answers both; set it to 0 ({LOOK_UPS} has its calls all the same)")
+        remedy = f"set it to 0, and environment to look_up ({LOOK_UPS} has its calls)"
+        raise UserError(f"{what}, and no environment answers both; {remedy}")
 
 
 def check_generators(config: dict[str, Any]) -> None:

@@ -161,8 +161,8 @@ def summarise_evaluation(rows: list[dict[str, Any]], temperatures: list[float]) 
 def summarise_calls(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """By task: calls of a sample as asked, the share of calls that failed, and the share of samples that call.
 
-    Where problems were answered without tools, too, also `needless`: of the samples that call, the share of those whose
-    problem the model solves without tools, in WITHOUT of its samples or more.
+    Where problems were answered without tools, too, also `needless`: of the samples that call, if there are any, the
+    share of those whose problem the model solves without tools, in WITHOUT of its samples or more.
     """
     by_task: dict[str, list[dict[str, Any]]] = {}
     for row in filter(as_asked, rows):
@@ -177,9 +177,9 @@ def summarise_calls(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
             "failed_calls": failed / max(1, calls),
             "calling": len(calling) / len(samples),
         }
-        if without and task != GENERAL:
-            needless = sum(without.get(problem, 0.0) >= WITHOUT for problem in calling)
-            summary[task]["needless"] = needless / max(1, len(calling))
+        known = [without[problem] >= WITHOUT for problem in calling if problem in without]
+        if known:
+            summary[task]["needless"] = sum(known) / len(known)
     return summary
 
 

@@ -169,7 +169,9 @@ def check_tool_use(config: dict[str, Any]) -> None:
     block = config["environment"]
     if block:
         Tools(block)
-    priced = [label for label, name in reward_names(config["rewards"]).items() if name == "tool_calls"]
+    priced = [
+        label for label, name in reward_names(config["rewards"]).items() if name.rpartition(".")[2] == "tool_calls"
+    ]
     if priced and not block:
         raise UserError(f"rewards.{priced[0]}: it counts calls of tools; set environment, or take it out")
     if block and config["engine"] != "r1flow":

@@ -4,14 +4,12 @@ The samples without tools are those of the intervention `no_tools` (programs/eva
 """
 
 from collections.abc import Iterable, Mapping
+from statistics import fmean
 from typing import Any
 
-import numpy as np
-
-from r1flow.core.metrics import is_solved, paired_difference
+from r1flow.core.metrics import PerProblem, Row, paired_difference, per_problem
 from r1flow.programs.evaluate.ways import NO_TOOLS
 from r1flow.programs.report.collect import Results
-from r1flow.programs.report.reflection import share_of
 from r1flow.recipe.claims import describe_interval
 
 
@@ -22,13 +20,16 @@ def tool_rows(results: Results) -> list[dict[str, Any]]:
         told = results.metrics[f"evaluate/{model}"].get("tools", {})
         alone = [row for row in results.drawn[model] if row["intervention"] == NO_TOOLS]
         for task in filter(told.__contains__, results.tasks):
-            solved = share_of((row for row in results.samples[model] if row["task"] == task), is_solved)
-            row = {"model": model, "task": task, "solved": float(np.mean(list(solved.values()))), **told[task]}
-            without = share_of((row for row in alone if row["task"] == task), is_solved)
+            solved, without = (solved_of(task, samples) for samples in (results.samples[model], alone))
+            row = {"model": model, "task": task, "solved": results.summaries[model][task]["solved"], **told[task]}
             if without:
-                row |= {"without": float(np.mean(list(without.values()))), "gain": paired_difference(solved, without)}
+                row |= {"without": fmean(without.values()), "gain": paired_difference(solved, without)}
             rows.append(row)
     return rows
+
+
+def solved_of(task: str, rows: Iterable[Row]) -> PerProblem:
+    return per_problem([row for row in rows if row["task"] == task])["solved"]
 
 
 def summarise_tools(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
