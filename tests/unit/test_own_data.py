@@ -91,7 +91,8 @@ def test_a_generated_family_without_other_wordings_switches_paraphrases_off_and_
 
 def test_a_family_that_is_null_is_left_out():
     families = Run.compose(ROOT, "r1_tiny").slice("data")["tasks"]
-    without = Run.compose(ROOT, "r1_tiny", "data.tasks.products=null").slice("data")["tasks"]
+    overrides = "data.tasks.products=null data.corpus.facts.products=0"
+    without = Run.compose(ROOT, "r1_tiny", overrides).slice("data")["tasks"]
     assert families == without | {"products": families["products"]} and "products" not in without
 
 
