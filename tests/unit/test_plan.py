@@ -335,12 +335,16 @@ def test_a_folder_in_which_a_run_is_refused_is_refused_by_a_plan(tmp_path, monke
 
 
 @pytest.mark.parametrize(("experiment", "more", "said"), [
-    ("r1_tiny", "data.tasks.chain_sum.generator.max_terms=1", r"\.generator: reasoning-gym refuses it: max_terms"),
-    ("r1_tiny", "data.tasks.maze={draws:9,generator:{min_dst:5}}", r"\.min_dst: .* no such option; .* 'min_dist'\?"),
+    ("r1_tiny", "data.tasks.chain_sum.generator.max_terms=1",
+     r"\.generator: reasoning-gym refuses it: max_terms must be >="),
+    ("r1_tiny", "data.tasks.maze={draws:9,generator:{min_dst:5}}",
+     r"\.min_dst: .* no such option; did you mean 'min_dist'\?"),
     ("r1_tiny", "data.tasks.maze={draws:9,generator:{seed:5}}", r"\.generator\.seed: reasoning-gym has no such option"),
     ("agent_look_up", "data.tasks.look_ups.generator.boxes=1", r"\.boxes: 1; use a whole number from 2 to 90"),
 ])  # fmt: skip
-def test_options_that_a_generator_refuses_are_refused_in_the_plan_of_data(experiment, more, said, monkeypatch):
+def test_options_that_a_generator_refuses_are_refused_in_the_plan_of_data_to_compute(
+    experiment, more, said, monkeypatch
+):
     run = Run.compose(ROOT, experiment, more)
     monkeypatch.setattr("r1flow.engine.run.plan", lambda run: [Step("data", COMPUTE)])
     with pytest.raises(UserError, match=said):

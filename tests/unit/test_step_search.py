@@ -232,19 +232,19 @@ def test_a_cold_temperature_keeps_the_best_and_a_hot_one_all() -> None:
         (
             "tree_of_thoughts",
             {"values": {}},
-            "args.values: {}; write different words with numbers from 0, as {su",
+            "args.values: {}; write different words with numbers from 0, as {sure: 20, likely: 1}",
         ),
         ("tree_of_thoughts", {"values": ["sure"]}, "args.values: ['sure']; write different words with numbers from 0"),
         (
             "tree_of_thoughts",
             {"values": {"sure": 1, "Sure": 2}},
-            "args.values: {'sure': 1, 'Sure': 2}; write",
+            "args.values: {'sure': 1, 'Sure': 2}; write different words with numbers from 0",
         ),
         ("tree_of_thoughts", {"value": None}, "args.value: None; write what the model is asked of a response"),
         (
             "tree_of_thoughts",
             {"values": {"sure": -1}},
-            "args.values: {'sure': -1}; write different words",
+            "args.values: {'sure': -1}; write different words with numbers from 0",
         ),
         ("particle_filtering", {"expansions": 4}, "args: got an unexpected keyword argument 'expansions'"),
     ],

@@ -140,11 +140,11 @@ def by_verdicts(attempt: "Attempt", value: str, value_tokens: int, values: Mappi
 
     def scores(samples: list[Completion]) -> Generator[list["SampleRequest"], list[Completion], list[float]]:
         asked: dict[tuple[int, ...], SampleRequest] = {}
-        for sample in {tuple(sample.ids): sample for sample in samples}.values():
-            before = (("user", attempt.question), ("assistant", sample.text))
+        for ids, text in {tuple(sample.ids): sample.text for sample in samples}.items():
+            before = (("user", attempt.question), ("assistant", text))
             request = attempt.again(value, before=before, most=value_tokens)
             if attempt.fits(request):
-                asked[tuple(sample.ids)] = request
+                asked[ids] = request
         found: dict[tuple[int, ...], float] = {}
         verdicts = (yield list(asked.values())) if asked else []
         for ids, verdict in zip(asked, verdicts, strict=True):

@@ -22,12 +22,14 @@ from r1flow.core.errors import UserError, listed
 from r1flow.core.metrics import PerProblem, Row, as_asked, first_pass, is_own_thought, per_problem
 from r1flow.core.parquet import read_rows
 from r1flow.core.template import GENERAL
+from r1flow.programs.evaluate.ways import NO_TOOLS
 from r1flow.programs.metrics_schema import first_fault
 from r1flow.programs.report.budgets import search_claims, search_lines
 from r1flow.programs.report.reflection import placed_rows, reflection_rows, with_intervals
 from r1flow.programs.report.self_correction import self_correction
 from r1flow.programs.report.skills import comparisons, family_rows, skill_rows, step_rows
 from r1flow.programs.report.spent import spent, spent_after_base
+from r1flow.programs.report.tools import tool_row
 from r1flow.programs.report.tries import tries
 from r1flow.recipe.claims import FIRST_PASS, SCOPES, SKILL_AT, Claim, Evidence, judge_claims
 from r1flow.recipe.stages import MODELS, RECIPE, RL_STAGES, program_of
@@ -170,6 +172,19 @@ class Results:
     def search(self) -> tuple[list[dict[str, Any]], list[Claim]]:
         """What search bought, a line for each model, strategy and budget; and what is claimed of it."""
         return search_lines(self.searched), search_claims(self.searched, self.toy)
+
+    @cached_property
+    def tools(self) -> list[dict[str, Any]]:
+        """A row for each model and family that had tools: solved with and without them, the gain, and the calls."""
+        rows = []
+        for model in self.models:
+            told = self.metrics[f"evaluate/{model}"].get("tools", {})
+            alone = [row for row in self.drawn[model] if row["intervention"] == NO_TOOLS]
+            for task in filter(told.__contains__, self.tasks):
+                asked = [row for row in self.samples[model] if row["task"] == task]
+                without = [row for row in alone if row["task"] == task]
+                rows.append({"model": model, "task": task, **tool_row(told[task], asked, without)})
+        return rows
 
     @cached_property
     def tries(self) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from r1flow.programs.report.reflection import summarise_reflection
 from r1flow.programs.report.rows import counts_by_stage, warnings_of
 from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_families, summarise_skills, summarise_steps
-from r1flow.programs.report.tools import summarise_tools, tool_rows
+from r1flow.programs.report.tools import summarise_tools
 from r1flow.programs.report.tries import summarise_tries
 from r1flow.programs.report.viewer import render_viewer
 from r1flow.recipe.claims import claim_summary
@@ -85,8 +85,8 @@ def summarise_run(results: Results) -> dict[str, Any]:
         summary["reflection"] = summarise_reflection(*results.reflection)
     if results.searched:
         summary["search"] = summarise_budgets(*results.search)
-    if rows := tool_rows(results):
-        summary["tools"] = rounded(summarise_tools(rows))
+    if results.tools:
+        summary["tools"] = rounded(summarise_tools(results.tools))
     if warnings := warnings_of(results.metrics):
         summary["warnings"] = warnings
     if results.toy:

@@ -20,7 +20,6 @@ from r1flow.programs.report.rows import left_out_rows, warnings_of, whole_files
 from r1flow.programs.report.self_correction import has_several, worth
 from r1flow.programs.report.skills import sharpened
 from r1flow.programs.report.templates import difference, fill
-from r1flow.programs.report.tools import tool_rows
 from r1flow.programs.report.tries import KS, reach
 from r1flow.recipe.claims import (
     CANT_TELL,
@@ -146,7 +145,7 @@ def render_report(results: Results, pictures: Mapping[str, str], config: Mapping
         search_lines=results.search[0],
         search_claims=[present_claim(claim) for claim in results.search[1]],
         reflection=present_reflection(*results.reflection, MIN_PROBLEMS),
-        tools=tool_rows(results),
+        tools=results.tools,
         spent=results.spent,
         after_base=results.after_base,
         paraphrased=paraphrased_shares(results),

@@ -3,33 +3,28 @@
 The samples without tools are those of the intervention `no_tools` (programs/evaluate/interventions.py).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from r1flow.core.metrics import PerProblem, Row, paired_difference, per_problem
-from r1flow.programs.evaluate.ways import NO_TOOLS
-from r1flow.programs.report.collect import Results
 from r1flow.recipe.claims import describe_interval
 
 
-def tool_rows(results: Results) -> list[dict[str, Any]]:
-    """A row for each model and family that had tools: solved with and without them, the gain, and the calls."""
-    rows = []
-    for model in results.models:
-        told = results.metrics[f"evaluate/{model}"].get("tools", {})
-        alone = [row for row in results.drawn[model] if row["intervention"] == NO_TOOLS]
-        for task in filter(told.__contains__, results.tasks):
-            solved, without = (solved_of(task, samples) for samples in (results.samples[model], alone))
-            row = {"model": model, "task": task, "solved": results.summaries[model][task]["solved"], **told[task]}
-            if without:
-                row |= {"without": fmean(without.values()), "gain": paired_difference(solved, without)}
-            rows.append(row)
-    return rows
+def tool_row(told: Mapping[str, float], asked: Sequence[Row], alone: Sequence[Row]) -> dict[str, Any]:
+    """Of a model and a family: solved with tools and without, the gain, and `told`, what the evaluation says of calls.
+
+    `asked` are the samples as asked, and `alone` those without tools, of which there may be none.
+    """
+    solved, without = solved_of(asked), solved_of(alone)
+    row = {"solved": fmean(solved.values()) if solved else None, **told}
+    if without:
+        row |= {"without": fmean(without.values()), "gain": paired_difference(solved, without)}
+    return row
 
 
-def solved_of(task: str, rows: Iterable[Row]) -> PerProblem:
-    return per_problem([row for row in rows if row["task"] == task])["solved"]
+def solved_of(rows: Sequence[Row]) -> PerProblem:
+    return per_problem(rows)["solved"]
 
 
 def summarise_tools(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -71,18 +71,19 @@ def compute(stage: "Stage") -> dict[str, Any]:
     models: dict[str, Any] = {}
     mix: list[dict[str, str]] = []
     fates: Counter[str | None] = Counter()  # of answers to training problems: None is kept
+    learns = config["split"] == TO_LEARN
     with Table(stage.work / "samples.parquet", SCHEMA, compression="zstd") as table:
         for model in config["models"]:
             rows = list(search_model(stage, model, problems))
             for row in rows:
                 table.write(row)
-                fate = why_not_learnt(row, entries[row["problem_id"]])
-                fates[fate] += 1
-                if fate is None:
-                    mix.append(row_to_learn(row))
+            if learns:
+                reasons = [why_not_learnt(row, entries[row["problem_id"]]) for row in rows]
+                fates.update(reasons)
+                mix += [row_to_learn(row) for row, reason in zip(rows, reasons, strict=True) if reason is None]
             models[model] = summarise_search(rows)
             track_search(stage, model, models[model])
-    if config["split"] != TO_LEARN:
+    if not learns:
         return {"models": models, "counts": told}
     if not mix:
         raise UserError(f"{stage.name}: no answer is right in the form that rewards ask for; take a better model")
