@@ -244,6 +244,19 @@ def test_parts_keep_the_filters_and_an_address_of_a_problem_leads_to_its_part(pa
     assert page.locator("a:text('the report')").get_attribute("href") == "report.html"
 
 
+def test_a_filter_may_name_what_only_another_part_has(page, parts):
+    go(page, parts, "samples.html")
+    own = [text.split(" · ")[0] for text in page.locator(".sample .sub").all_inner_texts() if " · " in text]
+    offered = page.locator("select[name=family] option").all_inner_texts()[1:]
+    elsewhere = next(family for family in offered if family not in own)
+    page.select_option("select[name=family]", elsewhere)
+    sync_api.expect(page.locator("#found")).to_contain_text("0 of")
+    page.select_option("select[name=model]", "zero_rl")
+    assert page.locator("select[name=family]").input_value() == elsewhere
+    page.locator("a.part").last.click()
+    expect_filter(page, f"model=zero_rl&family={elsewhere}")
+
+
 def test_keys_go_from_completion_to_completion(page, folder):
     go(page, folder, "samples.html#model=base")
     place = "[...document.querySelectorAll('.sample')].indexOf(document.activeElement)"

@@ -33,15 +33,27 @@ def render_viewer(results: Results) -> dict[str, str]:
     """The text of each page, by its path in the report's folder: samples.html, and files/samples-2.html, …"""
     parts = pages_of(results.drawn)
     links = [("samples.html" if n == 1 else f"files/samples-{n}.html", first) for n, first in enumerate(parts, 1)]
+    families, ways = offered(results.drawn)
     pages = {}
     for number, ((path, _), problems) in enumerate(zip(links, parts.values(), strict=True), 1):
         kept, shown = set(problems), {}
         for model, rows in results.drawn.items():
             shown[model] = [row for row in rows if row["problem_id"] in kept]
         packed = b64encode(compress(json.dumps(viewer_data(results, shown)).encode())).decode()
-        values = {"run": results.run, "models": results.models, "root": "../" * path.count("/")}
+        values = {"run": results.run, "models": results.models, "families": families, "ways": ways}
+        values["root"] = "../" * path.count("/")
         pages[path] = fill("samples.html.jinja", **values, number=number, links=links, packed=packed)
     return pages
+
+
+def offered(drawn: Mapping[str, Sequence[Row]]) -> tuple[list[str], list[str]]:
+    """The families and the ways of asking that a filter may name: those of all pages, as the address keeps filters."""
+    families, ways = set(), set()
+    for rows in drawn.values():
+        for row in rows:
+            families.add(safe_text(told_problem(row)[1]))
+            ways.add(way_of(row))
+    return sorted(families), sorted(ways)
 
 
 def pages_of(drawn: Mapping[str, Sequence[Row]], most: int = MOST_CHARACTERS) -> dict[str, list[str]]:
