@@ -251,6 +251,30 @@ def test_a_second_look_states_an_answer_first_and_then_computes_all_again_in_par
             assert all(text.endswith(f" {worked.problem.answer}.") for text in (short, first, second))
 
 
+@pytest.mark.parametrize("task", IN_STEPS)
+@pytest.mark.parametrize(("careful", "again"), [(0.0, written), (0.4, in_parts), (1.0, written)])
+def test_chains_are_careful_at_once_and_reflection_repeats_its_steps_as_the_corpus_says(task, careful, again):
+    rng = random.Random(0)
+    hard = [one for one in some_worked(task) if any(in_parts(step) != written(step) for step in one.steps)][:80]
+    at_once = 0
+    for worked in hard:
+        short = write_chain(worked, rng, ("en",), careful=careful)
+        in_small_steps = all(in_parts(step) in short for step in worked.steps)
+        assert in_small_steps or all(written(step) in short for step in worked.steps)
+        at_once += in_small_steps
+        first, _, second = write_chain(worked, rng, ("en",), 1.0, careful=careful, again=again).partition(" wait, ")
+        assert all(written(step) in first and again(step) in second for step in worked.steps)
+    assert at_once == pytest.approx(careful * len(hard), abs=0.2 * len(hard) if 0 < careful < 1 else 0)
+
+
+@pytest.mark.parametrize(("steps", "again"), [("smaller", in_parts), ("same", written)])
+def test_the_corpus_reflects_in_the_steps_of_its_configuration(steps, again):
+    one = next(worked for worked in some_worked("products") if all(in_parts(s) != written(s) for s in worked.steps))
+    config = {"reflection_share": 1.0, "slip_share": 0.0, "reflection_steps": steps, "languages": {"en": 1}}
+    text, _ = CorpusWriter({}, [], config, {}, str, random.Random(0)).thought(one)
+    assert all(again(step) in text.partition(" wait, ")[2] for step in one.steps)
+
+
 @pytest.mark.parametrize("task", [task for task in IN_STEPS if task != "gcd"])  # whose last step isn't its answer
 def test_a_slip_is_in_the_answer_that_is_doubted_and_never_in_the_last_one(task):
     rng, doubted = random.Random(0), []

@@ -28,11 +28,12 @@ from r1flow.core.schema import General
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN
 from r1flow.data import general, preferences
 from r1flow.data.tasks import FAMILIES, Worked
-from r1flow.data.traces import VOICES, conclusion, in_parts, slipped, tagged, write_chain
+from r1flow.data.traces import VOICES, conclusion, in_parts, slipped, tagged, write_chain, written
 from r1flow.data.wordings import in_any_words
 
 KINDS = ("facts", "answers", "worked", "chat_answer", "chat_worked")
 KINDS += ("tagged_empty", "tagged_worked", "chat_general", "prose")
+STEPS = {"smaller": in_parts, "same": written}  # in which reflection computes again
 LANGUAGES = {"en": ("en",), "de": ("de",), "mixed": ("en", "de")}
 
 
@@ -83,14 +84,16 @@ class CorpusWriter:
 
     def thought(self, original: Worked) -> tuple[str, str]:
         """A chain of thought and the answer it comes to: right after reflection, else wrong in a share of them."""
-        languages, right = self.languages(), original.problem.answer
-        if self.rng.random() < self.config["reflection_share"]:
-            return write_chain(original, self.rng, languages, 1.0, self.config["slip_share"]), right
-        if self.rng.random() >= self.config["error_share"]:
-            return write_chain(original, self.rng, languages), right
+        languages, right, config = self.languages(), original.problem.answer, self.config
+        if self.rng.random() < config["reflection_share"]:
+            slip, again = config["slip_share"], STEPS[config["reflection_steps"]]
+            return write_chain(original, self.rng, languages, 1.0, slip, again=again), right
+        careful = config["careful_share"]
+        if self.rng.random() >= config["error_share"]:
+            return write_chain(original, self.rng, languages, careful=careful), right
         worked = slipped(original, self.rng)
         answer = conclusion(worked, original)
-        return write_chain(worked, self.rng, languages, answer=answer), answer
+        return write_chain(worked, self.rng, languages, answer=answer, careful=careful), answer
 
     def worked(self) -> str:
         one = self.problem()

@@ -61,37 +61,6 @@ VOICES = {
 }
 
 
-def write_chain(
-    worked: Worked,
-    rng: random.Random,
-    languages: Sequence[str],
-    reflect: float = 0.0,
-    slip: float = 0.0,
-    answer: str | None = None,
-) -> str:
-    """The chain of thought in words; each phrase in one of `languages`.
-
-    `reflect` is the chance of reflection: the chain states its answer, doubts it, and computes all again with its
-    hard steps in parts; what it states then is right. `slip` is the chance that the answer it doubts is wrong. A chain
-    without reflection ends with `answer` (default: the right one).
-    """
-
-    def say(phrases: str) -> str:
-        return rng.choice(getattr(VOICES[rng.choice(languages)], phrases))
-
-    def chain(steps: Sequence[WorkedStep], lead: str, write: Callable[[WorkedStep], str], answer: str) -> str:
-        clauses = [f"{say('links') if number else lead} {write(step)}" for number, step in enumerate(steps)]
-        return f"{', '.join(clauses)}, {say('closers')} {answer}."
-
-    right = worked.problem.answer
-    if rng.random() >= reflect:
-        return chain(worked.steps, say("openers"), written, answer or right)
-    first = slipped(worked, rng) if rng.random() < slip else worked
-    doubted = chain(first.steps, say("openers"), written, conclusion(first, worked))
-    checked = chain(worked.steps, say("doubts") + ":", in_parts, right)
-    return f"{doubted} {checked}"
-
-
 def written(step: WorkedStep) -> str:
     return f"{step[0]} = {step[1]}"
 
@@ -111,6 +80,41 @@ def in_parts(step: WorkedStep) -> str:
         places = [place for place in (1000, 100, 10) if b >= place and b % place]
         between = [f"{apply(a, operator, b - b % place)[1]} {operator} {b % place}" for place in places]
     return " = ".join((text, *dict.fromkeys(between), str(value)))
+
+
+def write_chain(
+    worked: Worked,
+    rng: random.Random,
+    languages: Sequence[str],
+    reflect: float = 0.0,
+    slip: float = 0.0,
+    answer: str | None = None,
+    careful: float = 0.0,
+    again: Callable[[WorkedStep], str] = in_parts,
+) -> str:
+    """The chain of thought in words; each phrase in one of `languages`.
+
+    `reflect` is the chance of reflection: the chain states its answer, doubts it, and computes all again, each step
+    written by `again`; what it states then is right. `slip` is the chance that the answer it doubts is wrong. A chain
+    without reflection ends with `answer` (default: the right one), and `careful` is the chance that its steps are those
+    of `in_parts`.
+    """
+
+    def say(phrases: str) -> str:
+        return rng.choice(getattr(VOICES[rng.choice(languages)], phrases))
+
+    def chain(steps: Sequence[WorkedStep], lead: str, write: Callable[[WorkedStep], str], answer: str) -> str:
+        clauses = [f"{say('links') if number else lead} {write(step)}" for number, step in enumerate(steps)]
+        return f"{', '.join(clauses)}, {say('closers')} {answer}."
+
+    right = worked.problem.answer
+    if rng.random() >= reflect:
+        at_once = in_parts if careful and rng.random() < careful else written
+        return chain(worked.steps, say("openers"), at_once, answer or right)
+    first = slipped(worked, rng) if rng.random() < slip else worked
+    doubted = chain(first.steps, say("openers"), written, conclusion(first, worked))
+    checked = chain(worked.steps, say("doubts") + ":", again, right)
+    return f"{doubted} {checked}"
 
 
 def mistaken(step: WorkedStep, rng: random.Random) -> WorkedStep:

@@ -1,7 +1,7 @@
 """Facts about the program that generates a run's data, for plan, checks and report (programs/specs.py)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.schema import EXAMS, FILES
@@ -36,6 +36,8 @@ class Corpus:
     error_share: Share
     reflection_share: Share
     slip_share: Share
+    reflection_steps: Literal["smaller", "same"]
+    careful_share: Share
     good_replies: Share
     facts_per_document: ZeroOrMore
 
