@@ -1,9 +1,11 @@
 """Tools: what they say is harmless text, whatever they do, and what can't be a tool is refused in a line."""
 
 import json
+import re
 import signal
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -193,6 +195,20 @@ def test_every_row_has_an_instance_of_its_own_and_what_reset_says(user) -> None:
     assert (one.environment.get_reward(), other.environment.get_reward()) == (-1.0, 0.0) and tools.pays
     assert tools.question({"id": "2", "question": "How much?"}) == "How much? Prices as on day 2."
     assert not Tools(BLOCK).pays and Tools(BLOCK).question({"question": "How much?"}) == "How much?"
+
+
+def test_the_environment_of_the_documentation_is_found_in_the_projects_folder(tmp_path, monkeypatch) -> None:
+    page = (Path(__file__).parents[2] / "docs/agents.md").read_text()
+    [code] = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class Shop" in code]
+    (tmp_path / "my_shop.py").write_text(code)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "my_shop", raising=False)
+    monkeypatch.chdir(tmp_path)
+    shop = Tools(BLOCK | {"name": "my_shop.Shop"}).begin({"id": "1"})
+    assert (shop.call("price rice, 4").result, shop.call("rice").result) == ("48", "12")
+    assert shop.call("price gold").result == "error: there is no gold"
+    assert shop.environment.get_reward() == pytest.approx(-0.15)
+    del sys.modules["my_shop"]
 
 
 def hostile(body: str) -> str:

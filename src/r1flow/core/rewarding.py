@@ -1,6 +1,8 @@
 """Rewards, and functions of users, as a configuration names them."""
 
 import importlib
+import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,8 +25,15 @@ def find_named(block: str, what: str, name: str, ours: Mapping[str, Any]) -> Any
     if not module:
         known = did_you_mean(name, sorted(ours)) if ours else f"; name yours by its module, as my_module.{name}"
         raise UserError(f"{block}: there is no {what} {name!r}{known}")
+    find_modules_here()
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         where = f"{module.replace('.', '/')}.py in the project's folder"
         raise UserError(f"{block}: {module}.{attribute}: {error}; put the {what} into {where}") from error
+
+
+def find_modules_here() -> None:
+    """Let Python find a user's modules in the project's folder, which is this process's."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())

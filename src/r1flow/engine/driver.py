@@ -37,6 +37,7 @@ from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.locks import COMPUTING, waited_for
 from r1flow.core.errors import UserError, printable
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
+from r1flow.core.rewarding import find_modules_here
 from r1flow.engine import gate, gpus, launch, memory
 from r1flow.programs import metrics_schema
 from r1flow.programs.specs import spec_of
@@ -285,8 +286,7 @@ def prepare_process(config: dict[str, Any]) -> None:
         os.environ[variable] = str(config["threads"])
     if config["device"] == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    find_modules_here()
     keep_freed_memory()
     keep_few_kernels()
 
