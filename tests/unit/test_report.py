@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from fabricated_run import COUNTS, SKILLS, TASKS, fabricate_run, fabricate_samples
+from fabricated_run import COUNTS, SKILLS, TASKS, evaluation, fabricate_rows, fabricate_run, fabricate_samples
 from jsonschema import Draft202012Validator
 
 from r1flow.core.errors import UserError
@@ -28,7 +28,7 @@ from r1flow.programs.report.page_files import list_tries
 from r1flow.programs.report.self_correction import self_correction_of, worth
 from r1flow.programs.report.skills import STEPS, comparisons
 from r1flow.programs.report.templates import safe_text
-from r1flow.programs.report.tries import GUESSING, KS, reach, tries
+from r1flow.programs.report.tries import ADDED, GUESSING, KS, binned, reach, said_of_bins, tries, with_placed
 from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NOT_IN_RUN, TOY
 
 ROOT = Path(__file__).parents[2]
@@ -581,6 +581,84 @@ def test_pass_at_k_begins_with_pass_at_1_and_grows(tried):
 
 
 STARTS = {"zero_rl": "base"}
+FORCED, FORBIDDEN = "forced_reflection", "no_reflection"
+
+
+def forced_thoughts(model: str, problems: int) -> list[dict]:
+    """128 forced thoughts of each problem, and each with reflection, when all are right, and without, when none is."""
+    own = fabricate_samples(model, problems, k=128, seed=1, thinking=0.6)
+    rows = list(own)
+    for way, right in ((FORCED, True), (FORBIDDEN, False)):
+        rows += [row | {"intervention": way, "correct": right, "correct_lenient": right} for row in own]
+    return rows
+
+
+def test_many_forced_thoughts_give_pass_at_k_by_bins_and_with_reflection_placed(tmp_path):
+    inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=6)
+    for model in ZERO_ONLY:
+        rows = [row for row in fabricate_rows(model, 6) if row["thinking"] != 0.6] + forced_thoughts(model, 6)
+        inputs[f"evaluate/{model}"] = evaluation(tmp_path / model, rows)
+    page, summary = make(tmp_path / "report", inputs)
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == [] and all(len(set(table)) == 1 for table in parser.tables)
+    found, placed = summary["pass_at_k_thinking"], "base, reflecting as zero_rl"
+    assert summary["pass_at_k"] == {} and set(found["models"]) == {*ZERO_ONLY, placed, GUESSING}
+    assert set(found["differences"]["zero_rl"]) == {"base", placed}
+    assert sum(row["problems"] for row in found["bins"]["base"]) == 6 * len(TASKS)
+    assert page.count(f'<th scope="row">{placed}</th>') == 1 and "Of the " in page
+    assert (tmp_path / "report/files/tries_thinking.svg").is_file()
+    assert "problems" in (tmp_path / "report/files").joinpath(
+        "pass-k-by-how-often-base-is-right-with-think-forced.csv"
+    ).read_text(encoding="utf-8")
+
+
+def test_bins_are_measured_in_other_samples_than_those_that_make_them():
+    """On odd problems base is wrong in its first 64 samples and right in all others; nothing was gained there."""
+    rows = fabricate_samples("base", 40, k=128, thinking=0.6)
+    lucky = []
+    for row in rows:
+        even = int(row["problem_id"][-1]) % 2 == 0
+        lucky.append({**row, "correct_lenient": even or row["sample_index"] >= 64})
+    sure = [{**row, "correct_lenient": True} for row in rows]
+    none, *between, every = binned({"base": lucky, "zero_rl": sure}, "base")
+    assert (none["problems"], every["problems"]) == (20 * len(TASKS), 20 * len(TASKS))
+    assert [row["problems"] for row in between] == [0, 0, 0]
+    assert [line.estimate for line in none["lines"]["base"]] == [1.0, 1.0]
+    assert none["beyond"]["zero_rl"]["base"].estimate == 0.0
+    for few in (lucky[1:], lucky[:-1]):
+        assert binned({"base": few, "zero_rl": sure}, "base") == []
+
+
+def test_what_rl_added_is_what_its_start_and_guessing_lack():
+    rows = fabricate_samples("base", 40, k=128, thinking=0.6)
+    never = [{**row, "correct_lenient": False} for row in rows]
+    sure = [{**row, "correct_lenient": True} for row in rows]
+    for trained, words in ((sure, ADDED[HOLDS]), (never, ADDED[DOES_NOT_HOLD])):
+        [(stage, start, row, said)] = said_of_bins(tries({"base": never, "zero_rl": trained}, STARTS))
+        assert (stage, start, row["problems"], said) == ("zero_rl", "base", 40 * len(TASKS), words)
+
+
+def test_reflection_is_placed_as_often_as_the_stage_reflects_in_each_family():
+    """zero_rl reflects in all thoughts about products and in no other; with reflection base is right, without wrong."""
+    own = fabricate_samples("base", 20, k=128, thinking=0.6)
+    changed = [row for row in forced_thoughts("base", 20) if row["intervention"]]
+    stage = [{**row, "reflections": int(row["task"] == "products")} for row in own]
+    models, placed = with_placed({"base": own, "zero_rl": stage}, {"base": changed}, STARTS)
+    rows = models[placed["zero_rl"]]
+    assert [row["sample_index"] for row in rows] == [row["sample_index"] for row in own]
+    assert all(row["correct_lenient"] == (row["task"] == "products") for row in rows)
+    half = [{**row, "reflections": row["sample_index"] % 2} for row in own]
+    models, placed = with_placed({"base": own, "zero_rl": half}, {"base": changed}, STARTS)
+    right = [row["correct_lenient"] for row in models[placed["zero_rl"]]]
+    assert sum(right) / len(right) == pytest.approx(0.5, abs=0.03)
+    few = [row for row in changed if row["sample_index"] > 0]  # a first sample that states no answer
+    models, placed = with_placed({"base": own, "zero_rl": stage}, {"base": few}, STARTS)
+    kept = [row for row in models[placed["zero_rl"]] if row["sample_index"] == 0]
+    assert kept == [row for row in own if row["sample_index"] == 0]
+    assert with_placed({"base": own, "zero_rl": stage}, {}, STARTS) == ({"base": own, "zero_rl": stage}, {})
+
+
 STAGES_OF_RL = {
     "zero_rl",
     "zero_rl_language",

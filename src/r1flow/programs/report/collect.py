@@ -30,7 +30,7 @@ from r1flow.programs.report.self_correction import self_correction
 from r1flow.programs.report.skills import comparisons, family_rows, skill_rows, step_rows
 from r1flow.programs.report.spent import spent, spent_after_base
 from r1flow.programs.report.tools import tool_row
-from r1flow.programs.report.tries import tries
+from r1flow.programs.report.tries import tries, with_placed
 from r1flow.recipe.claims import FIRST_PASS, SCOPES, SKILL_AT, Claim, Evidence, judge_claims
 from r1flow.recipe.stages import MODELS, RECIPE, RL_STAGES, program_of
 
@@ -187,8 +187,13 @@ class Results:
         return rows
 
     @cached_property
-    def tries(self) -> dict[str, Any]:
-        return tries(self.samples, self.starts)
+    def tries(self) -> dict[str, dict[str, Any]]:
+        """pass@k as asked, and with <think> forced, where there are samples enough; by the name of its figure."""
+        thoughts = {model: given[SKILL_AT] for model, given in self.thinking.items() if SKILL_AT in given}
+        models, placed = with_placed(thoughts, self.changed, self.starts)
+        forced = tries(models, self.starts, placed) if len(thoughts) == len(self.models) else {}
+        both = {"tries": tries(self.samples, self.starts), "tries_thinking": forced}
+        return {name: tried for name, tried in both.items() if tried}
 
 
 def curve_of(metrics: Mapping[str, Any], key: str) -> list[tuple[float, float]]:

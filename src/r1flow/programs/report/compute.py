@@ -74,7 +74,7 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "starts": results.starts,
         "steps": summarise_steps(results.steps),
         "families": summarise_families(results.family_steps),
-        "pass_at_k": summarise_tries(results.tries),
+        "pass_at_k": summarise_tries(results.tries.get("tries", {})),
         "self_correction": summarise_self_correction(results.self_correction),
         "flops": results.spent,
         "flops_after_base": results.after_base,
@@ -83,6 +83,8 @@ def summarise_run(results: Results) -> dict[str, Any]:
     }
     if any(results.reflection):
         summary["reflection"] = summarise_reflection(*results.reflection)
+    if forced := results.tries.get("tries_thinking"):
+        summary["pass_at_k_thinking"] = summarise_tries(forced)
     if results.searched:
         summary["search"] = summarise_budgets(*results.search)
     if results.tools:

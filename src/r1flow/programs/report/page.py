@@ -20,7 +20,7 @@ from r1flow.programs.report.rows import left_out_rows, warnings_of, whole_files
 from r1flow.programs.report.self_correction import has_several, worth
 from r1flow.programs.report.skills import sharpened
 from r1flow.programs.report.templates import difference, fill
-from r1flow.programs.report.tries import KS, reach
+from r1flow.programs.report.tries import GUESSING, KS, reach, said_of_bins
 from r1flow.recipe.claims import (
     CANT_TELL,
     DOES_NOT_HOLD,
@@ -96,6 +96,7 @@ DRAWN = {
     "scores": figures.draw_scores,
     "forest": figures.draw_forest,
     "tries": figures.draw_tries,
+    "tries_thinking": figures.draw_tries,
     "search": figures.draw_search,
 }
 
@@ -137,8 +138,10 @@ def render_report(results: Results, pictures: Mapping[str, str], config: Mapping
         development=development_of_run(results),
         ours="this run",
         ks=KS,
+        guessing=GUESSING,
         tries=results.tries,
         reach=reach,
+        said_of_bins=said_of_bins,
         self_correction={model: each for model, each in corrections.items() if has_several(each)},
         few_answers={model: each for model, each in corrections.items() if not has_several(each)},
         worth=worth,
@@ -282,7 +285,8 @@ def shown_in_figures(results: Results) -> dict[str, Any]:
         "thinking": training_curves(results, "thinking"),
         "scores": score_lines(results.evidence.scores),
         "forest": forest_lines(results.evidence.scores, results.pairs),
-        "tries": tries_lines(results),
+        "tries": tries_lines(results, "tries"),
+        "tries_thinking": tries_lines(results, "tries_thinking"),
         "search": results.search[0],
     }
 
@@ -298,9 +302,10 @@ def training_curves(results: Results, key: str) -> figures.Curves:
     return {stage: [curve] for stage, curve in curves.items() if curve}
 
 
-def tries_lines(results: Results) -> dict[str, list[tuple[int, Interval]]]:
+def tries_lines(results: Results, way: str) -> dict[str, list[tuple[int, Interval]]]:
     """pass@k by k, of every model and of guessing."""
-    return {name: list(zip(KS, line, strict=True)) for name, line in results.tries.get("lines", {}).items()}
+    lines = results.tries.get(way, {}).get("lines", {})
+    return {name: list(zip(KS, line, strict=True)) for name, line in lines.items()}
 
 
 def reasoning_of(scores: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,8 @@ def list_search(lines: Iterable[Mapping[str, Any]]) -> CsvRows:
     return rows
 
 
-LISTED = {"scores": list_scores, "forest": list_forest, "tries": list_tries, "search": list_search}
+LISTED = {"scores": list_scores, "forest": list_forest, "search": list_search}
+LISTED |= dict.fromkeys(("tries", "tries_thinking"), list_tries)
 
 
 def bounds(interval: Interval) -> list[Any]:

@@ -3,7 +3,9 @@
 docs/claims.md ("How many tries") has the measures and the rule, written down before the runs.
 """
 
-from collections.abc import Mapping, Sequence
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -18,35 +20,125 @@ from r1flow.core.metrics import (
     share_interval,
 )
 from r1flow.core.template import GENERAL
+from r1flow.programs.report.reflection import FORBIDDEN, FORCED
 from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, Part, describe_interval
 
 KS = (1, 2, 4, 8, 16, 32, 64)
+BINS = ((0, 0), (1, 15), (16, 47), (48, 63), (64, 64))  # of KS[-1] samples, how many are right
 GUESSING = "guessing"
 REACHED = {
     HOLDS: "widened what the model can do",
     DOES_NOT_HOLD: "narrowed what the model can do",
     CANT_TELL: "may have widened or narrowed what the model can do: can't tell",
 }
+ADDED = {
+    HOLDS: "solves some, more than its start and more than guessing: RL added what sampling hasn't",
+    DOES_NOT_HOLD: "solves no more of them than its start, or than guessing: RL added nothing there",
+    CANT_TELL: "may or may not solve more of them than its start and than guessing: can't tell",
+}
 
 
-def tries(samples: Mapping[str, Sequence[Row]], starts: Mapping[str, str]) -> dict[str, Any]:
+def tries(
+    samples: Mapping[str, Sequence[Row]], starts: Mapping[str, str], placed: Mapping[str, str] = {}
+) -> dict[str, Any]:
     """pass@k of every model and of guessing, and what RL changed; empty if a problem has fewer than KS[-1] samples.
 
-    `starts` names the model that each stage of RL started from.
-    "lines": name → intervals, one for each of KS; "differences": (stage, the model it started from) → intervals.
+    `starts` names the model that each stage of RL started from, `placed` that model with reflection placed alike.
+    "lines": name → intervals, one for each of KS; "differences": (stage, other) → intervals; "bins": start → `binned`.
     """
     solved = {model: pass_at_ks(rows) for model, rows in samples.items()}
     if not solved or not all(solved.values()):
         return {}
-    lines, differences = {}, {}
+    lines, differences, bins = {}, {}, {}
     for model, at_ks in solved.items():
         lines[model] = [share_interval(values.values()) for values in at_ks]
     if guessed := guess_at_ks(next(iter(samples.values()))):
-        lines[GUESSING] = [share_interval(values) for values in guessed]
+        lines[GUESSING] = [share_interval(values.values()) for values in guessed]
+    for stage, other in (*starts.items(), *placed.items()):
+        if {stage, other} <= solved.keys():
+            differences[stage, other] = list(map(paired_difference, solved[stage], solved[other]))
+    for start in dict.fromkeys(start for stage, start in starts.items() if (stage, start) in differences):
+        bins[start] = binned(samples, start)
+    return {"lines": lines, "differences": differences, "bins": {start: rows for start, rows in bins.items() if rows}}
+
+
+def binned(samples: Mapping[str, Sequence[Row]], start: str) -> list[dict[str, Any]]:
+    """What every model solves, by how many of the start's first KS[-1] samples of a problem are right.
+
+    It is measured in the other samples, so that no problem is where it is because of what is measured; empty where one
+    has fewer than KS[-1] of either. "lines": name → pass@1 and pass@KS[-1]; "beyond": model → the difference of its
+    pass@KS[-1] to the start's, and to guessing.
+    """
+    solved = {}
+    for model, rows in samples.items():
+        solved[model] = pass_at_ks([row for row in rows if row["sample_index"] >= KS[-1]])
+    first = [row for row in samples[start] if row["sample_index"] < KS[-1]]
+    if not all(solved.values()) or not pass_at_ks(first):
+        return []
+    if guessed := guess_at_ks(samples[start]):
+        solved[GUESSING] = guessed
+    right = Counter(row["problem_id"] for row in first if row["correct_lenient"])
+    bins = []
+    for low, high in BINS:
+        kept = [problem for problem in solved[start][0] if low <= right[problem] <= high]
+        once, often = {}, {}
+        for name, at_ks in solved.items():
+            once[name], often[name] = only(kept, at_ks[0]), only(kept, at_ks[-1])
+        lines = {name: list(map(share_interval, (once[name].values(), often[name].values()))) for name in solved}
+        beyond: dict[str, dict[str, Interval]] = {}
+        for model in samples:
+            against = [name for name in (start, GUESSING) if name in often and name != model]
+            beyond[model] = {name: paired_difference(often[model], often[name]) for name in against}
+        bins.append({"right": (low, high), "problems": len(kept), "lines": lines, "beyond": beyond})
+    return bins
+
+
+def only(problems: Iterable[str], values: PerProblem) -> PerProblem:
+    return {problem: values[problem] for problem in problems}
+
+
+def with_placed(
+    thoughts: Mapping[str, Sequence[Row]], changed: Mapping[str, Sequence[Row]], starts: Mapping[str, str]
+) -> tuple[dict[str, Sequence[Row]], dict[str, str]]:
+    """The models' thoughts, and for each stage of RL those of its start with reflection placed as the stage places it.
+
+    Such a one is a thought in which reflection is forced, with the chance that the stage reflects in the problem's
+    family, and else one without any; a thought that states no answer can't be changed, and stays. The second part of
+    what is returned names them by stage.
+    """
+    models, placed = dict(thoughts), {}
     for stage, start in starts.items():
-        if {stage, start} <= solved.keys():
-            differences[stage, start] = list(map(paired_difference, solved[stage], solved[start]))
-    return {"lines": lines, "differences": differences}
+        ways = {(row["intervention"], row["problem_id"], row["sample_index"]): row for row in changed.get(start, ())}
+        if stage in thoughts and {way for way, *_ in ways} >= {FORCED, FORBIDDEN}:
+            shares = reflection_by_family(thoughts[stage])
+            rows = []
+            for row in thoughts[start]:
+                place = (row["problem_id"], row["sample_index"])
+                reflects = random.Random(str(place)).random() < shares[row["task"]]
+                rows.append(ways.get((FORCED if reflects else FORBIDDEN, *place), row))
+            placed[stage] = f"{start}, reflecting as {stage}"
+            models[placed[stage]] = rows
+    return models, placed
+
+
+def reflection_by_family(rows: Iterable[Row]) -> dict[str, float]:
+    """The share of thoughts with a word of reflection, by family."""
+    reflects: dict[str, list[bool]] = {}
+    for row in rows:
+        reflects.setdefault(row["task"], []).append(row["reflections"] > 0)
+    return {family: sum(each) / len(each) for family, each in reflects.items()}
+
+
+def said_of_bins(tried: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any], str]]:
+    """Each stage of RL with its start, the row of the problems of which that solved none, and whether RL added some."""
+    said = []
+    for stage, start in tried["differences"]:
+        if start in tried["bins"]:
+            none = tried["bins"][start][0]
+            verdicts = {Part(name, interval).verdict for name, interval in none["beyond"][stage].items()}
+            weakest = next((verdict for verdict in (DOES_NOT_HOLD, CANT_TELL) if verdict in verdicts), HOLDS)
+            said.append((stage, start, none, ADDED[weakest]))
+    return said
 
 
 def pass_at_ks(rows: Sequence[Row]) -> list[PerProblem]:
@@ -62,19 +154,18 @@ def pass_at_ks(rows: Sequence[Row]) -> list[PerProblem]:
     return at_ks
 
 
-def guess_at_ks(rows: Sequence[Row]) -> list[list[float]]:
+def guess_at_ks(rows: Sequence[Row]) -> list[PerProblem]:
     """The chance of guessing each problem's answer, for each of KS; empty if a problem has none, such as a program."""
     families: dict[str, dict[str, str | None]] = {}
     for row in rows:
         if row["task"] != GENERAL:
             families.setdefault(row["task"], {})[row["problem_id"]] = row["gold"]
-    golds = [list(family.values()) for family in families.values()]
-    if not all(chain.from_iterable(golds)):
+    if not all(chain.from_iterable(golds.values() for golds in families.values())):
         return []
-    chances = []
-    for k in KS:
-        by_family = [guess_at_k(family, k) for family in golds]
-        chances.append(list(chain.from_iterable(by_family)))
+    chances: list[PerProblem] = [{} for _ in KS]
+    for golds in families.values():
+        for k, chance in zip(KS, chances, strict=True):
+            chance |= zip(golds, guess_at_k(list(golds.values()), k), strict=True)
     return chances
 
 
@@ -84,15 +175,32 @@ def reach(interval: Interval) -> str:
 
 
 def summarise_tries(tried: Mapping[str, Any]) -> dict[str, Any]:
-    """As summary.json has it: {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}}."""
+    """As summary.json has it: {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}, …}."""
     if not tried:
         return {}
     differences: dict[str, dict[str, Any]] = {}
     for (stage, start), intervals in tried["differences"].items():
         differences.setdefault(stage, {})[start] = listed_intervals(intervals)
     models = {name: listed_intervals(line) for name, line in tried["lines"].items()}
-    return {"models": models, "differences": differences}
+    summary = {"models": models, "differences": differences}
+    return summary | ({"bins": summarise_bins(tried["bins"])} if tried["bins"] else {})
 
 
-def listed_intervals(intervals: Sequence[Interval]) -> list[Mapping[str, Any]]:
-    return [{"k": k, **describe_interval(interval)} for k, interval in zip(KS, intervals, strict=True)]
+def summarise_bins(bins: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    summary: dict[str, list[dict[str, Any]]] = {}
+    for start, rows in bins.items():
+        summary[start] = []
+        for row in rows:
+            models = {name: listed_intervals(line, (1, KS[-1])) for name, line in row["lines"].items()}
+            beyond = {model: described_by_name(others) for model, others in row["beyond"].items()}
+            listed = {"right": list(row["right"]), "problems": row["problems"], "models": models, "beyond": beyond}
+            summary[start].append(listed)
+    return summary
+
+
+def described_by_name(intervals: Mapping[str, Interval]) -> dict[str, Any]:
+    return {name: describe_interval(interval) for name, interval in intervals.items()}
+
+
+def listed_intervals(intervals: Sequence[Interval], ks: Sequence[int] = KS) -> list[Mapping[str, Any]]:
+    return [{"k": k, **describe_interval(interval)} for k, interval in zip(ks, intervals, strict=True)]
