@@ -275,6 +275,16 @@ def test_the_corpus_reflects_in_the_steps_of_its_configuration(steps, again):
     assert all(again(step) in text.partition(" wait, ")[2] for step in one.steps)
 
 
+@pytest.mark.parametrize("error_share", [0.0, 1.0])
+def test_the_corpus_is_careful_at_once_as_often_as_its_configuration_says(error_share):
+    hard = [worked for worked in some_worked("products") if all(in_parts(s) != written(s) for s in worked.steps)]
+    config = {"reflection_share": 0.0, "error_share": error_share, "languages": {"en": 1}}
+    for careful in (0.0, 1.0):
+        corpus = CorpusWriter({}, [], config | {"careful_share": careful}, {}, str, random.Random(0))
+        small = ["+" in corpus.thought(one)[0].partition(",")[0].partition("=")[2] for one in hard[:20]]
+        assert set(small) == {careful == 1.0}
+
+
 @pytest.mark.parametrize("task", [task for task in IN_STEPS if task != "gcd"])  # whose last step isn't its answer
 def test_a_slip_is_in_the_answer_that_is_doubted_and_never_in_the_last_one(task):
     rng, doubted = random.Random(0), []

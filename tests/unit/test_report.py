@@ -596,17 +596,20 @@ def forced_thoughts(model: str, problems: int) -> list[dict]:
 def test_many_forced_thoughts_give_pass_at_k_by_bins_and_with_reflection_placed(tmp_path):
     inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=6)
     for model in ZERO_ONLY:
-        rows = [row for row in fabricate_rows(model, 6) if row["thinking"] != 0.6] + forced_thoughts(model, 6)
+        rows = [row for row in fabricate_rows(model, 6, k=128) if row["thinking"] != 0.6] + forced_thoughts(model, 6)
         inputs[f"evaluate/{model}"] = evaluation(tmp_path / model, rows)
     page, summary = make(tmp_path / "report", inputs)
     parser = Balance()
     parser.feed(page)
     assert parser.open == [] and all(len(set(table)) == 1 for table in parser.tables)
     found, placed = summary["pass_at_k_thinking"], "base, reflecting as zero_rl"
-    assert summary["pass_at_k"] == {} and set(found["models"]) == {*ZERO_ONLY, placed, GUESSING}
+    assert set(summary["pass_at_k"]["models"]) == {*ZERO_ONLY, GUESSING} and "<h3>As asked</h3>" in page
+    assert set(found["models"]) == {*ZERO_ONLY, placed, GUESSING}
     assert set(found["differences"]["zero_rl"]) == {"base", placed}
     assert sum(row["problems"] for row in found["bins"]["base"]) == 6 * len(TASKS)
-    assert page.count(f'<th scope="row">{placed}</th>') == 1 and "Of the " in page
+    assert page.count(f'<th scope="row">{placed}</th>') == 1 and f"against <code>{placed}</code>" not in page
+    captions = re.findall(r"<caption>(.*?) <a", page)
+    assert len(set(captions)) == len(captions)
     assert (tmp_path / "report/files/tries_thinking.svg").is_file()
     assert "problems" in (tmp_path / "report/files").joinpath(
         "pass-k-by-how-often-base-is-right-with-think-forced.csv"
@@ -634,9 +637,29 @@ def test_what_rl_added_is_what_its_start_and_guessing_lack():
     rows = fabricate_samples("base", 40, k=128, thinking=0.6)
     never = [{**row, "correct_lenient": False} for row in rows]
     sure = [{**row, "correct_lenient": True} for row in rows]
-    for trained, words in ((sure, ADDED[HOLDS]), (never, ADDED[DOES_NOT_HOLD])):
+    once = [{**row, "correct_lenient": row["problem_id"].endswith("07")} for row in rows]
+    for trained, words in ((sure, ADDED[HOLDS]), (once, ADDED[CANT_TELL]), (never, ADDED[CANT_TELL])):
         [(stage, start, row, said)] = said_of_bins(tries({"base": never, "zero_rl": trained}, STARTS))
         assert (stage, start, row["problems"], said) == ("zero_rl", "base", 40 * len(TASKS), words)
+    lucky = [{**row, "correct_lenient": row["sample_index"] >= 64} for row in rows]
+    [(*_, said)] = said_of_bins(tries({"base": lucky, "zero_rl": sure}, STARTS))
+    assert said == ADDED[DOES_NOT_HOLD]  # what its start does in other samples isn't new
+    programs = [[{**row, "gold": ""} for row in model] for model in (never, sure)]
+    assert said_of_bins(tries(dict(zip(ZERO_ONLY, programs, strict=True)), STARTS)) == []
+    assert said_of_bins(tries({"base": sure, "zero_rl": sure}, STARTS)) == []  # no problem of which it solved none
+
+
+def test_problems_that_were_not_graded_are_in_no_bin():
+    rows = fabricate_samples("base", 4, k=128, thinking=0.6)
+    lost = rows[0]["problem_id"]
+    for late in (False, True):
+        some = []
+        for row in rows:
+            failed = row["problem_id"] == lost and (row["sample_index"] >= 64) == late
+            some.append(row | ({"correct": None} if failed else {}))
+        for samples in ({"base": some, "zero_rl": rows}, {"base": rows, "zero_rl": some}):
+            counted = sum(row["problems"] for row in binned(samples, "base"))
+            assert counted == 4 * len(TASKS) - (late or samples["base"] is some)
 
 
 def test_reflection_is_placed_as_often_as_the_stage_reflects_in_each_family():
@@ -644,18 +667,22 @@ def test_reflection_is_placed_as_often_as_the_stage_reflects_in_each_family():
     own = fabricate_samples("base", 20, k=128, thinking=0.6)
     changed = [row for row in forced_thoughts("base", 20) if row["intervention"]]
     stage = [{**row, "reflections": int(row["task"] == "products")} for row in own]
-    models, placed = with_placed({"base": own, "zero_rl": stage}, {"base": changed}, STARTS)
+    both = {"base": changed, "zero_rl": changed}
+    models, placed = with_placed({"base": own, "zero_rl": stage}, both, STARTS)
     rows = models[placed["zero_rl"]]
     assert [row["sample_index"] for row in rows] == [row["sample_index"] for row in own]
     assert all(row["correct_lenient"] == (row["task"] == "products") for row in rows)
     half = [{**row, "reflections": row["sample_index"] % 2} for row in own]
-    models, placed = with_placed({"base": own, "zero_rl": half}, {"base": changed}, STARTS)
+    models, placed = with_placed({"base": own, "zero_rl": half}, both, STARTS)
     right = [row["correct_lenient"] for row in models[placed["zero_rl"]]]
     assert sum(right) / len(right) == pytest.approx(0.5, abs=0.03)
     few = [row for row in changed if row["sample_index"] > 0]  # a first sample that states no answer
-    models, placed = with_placed({"base": own, "zero_rl": stage}, {"base": few}, STARTS)
+    models, placed = with_placed({"base": own, "zero_rl": stage}, both | {"base": few}, STARTS)
     kept = [row for row in models[placed["zero_rl"]] if row["sample_index"] == 0]
     assert kept == [row for row in own if row["sample_index"] == 0]
+    odd = [row for row in changed if row["sample_index"] % 2]  # the only thoughts of the stage that state an answer
+    models, placed = with_placed({"base": own, "zero_rl": half}, both | {"zero_rl": odd}, STARTS)
+    assert all(row["correct_lenient"] for row in models[placed["zero_rl"]])
     assert with_placed({"base": own, "zero_rl": stage}, {}, STARTS) == ({"base": own, "zero_rl": stage}, {})
 
 

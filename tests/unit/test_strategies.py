@@ -201,6 +201,7 @@ def test_the_strategy_of_the_documentation_works_from_a_file_of_ones_own(tmp_pat
         assert len(set(read)) == len(read) and chosen.text == drawn(attempt.pool[-1]).text
         assert answers[-1] in read or len(answers) == 8
     assert user_modules({"strategies": {"patient": {"name": "my_strategies.patient"}}}) == {"my_strategies"}
+    del sys.modules["my_strategies"]
 
 
 def greedy_for_samples(attempt: Attempt):

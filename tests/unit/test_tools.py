@@ -197,18 +197,41 @@ def test_every_row_has_an_instance_of_its_own_and_what_reset_says(user) -> None:
     assert not Tools(BLOCK).pays and Tools(BLOCK).question({"question": "How much?"}) == "How much?"
 
 
-def test_the_environment_of_the_documentation_is_found_in_the_projects_folder(tmp_path, monkeypatch) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A project's folder, whose modules are forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("my_shop", None)
+
+
+def test_the_environment_of_the_documentation_is_found_in_the_projects_folder(folder: Path) -> None:
     page = (Path(__file__).parents[2] / "docs/agents.md").read_text()
     [code] = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class Shop" in code]
-    (tmp_path / "my_shop.py").write_text(code)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.delitem(sys.modules, "my_shop", raising=False)
-    monkeypatch.chdir(tmp_path)
+    (folder / "my_shop.py").write_text(code)
     shop = Tools(BLOCK | {"name": "my_shop.Shop"}).begin({"id": "1"})
     assert (shop.call("price rice, 4").result, shop.call("rice").result) == ("48", "12")
     assert shop.call("price gold").result == "error: there is no gold"
     assert shop.environment.get_reward() == pytest.approx(-0.15)
-    del sys.modules["my_shop"]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("class Shop\n", r"my_shop\.py can't be imported \(SyntaxError: .*my_shop\.py, line 1\)\); mend it"),
+        ("1 / 0", r"my_shop\.py can't be imported \(ZeroDivisionError: division by zero\); mend it"),
+        (
+            "import gone_library",
+            r"my_shop\.Shop: No module named 'gone_library'; my_shop\.py imports it: install it",
+        ),
+        ("", r"my_shop\.Shop: .* no attribute 'Shop'; put the environment into my_shop\.py in the project's folder"),
+    ],
+)
+def test_a_module_that_cant_be_imported_is_named_with_what_to_mend(folder: Path, source: str, said: str) -> None:
+    (folder / "my_shop.py").write_text(source)
+    with pytest.raises(UserError, match=said):
+        Tools(BLOCK | {"name": "my_shop.Shop"})
 
 
 def hostile(body: str) -> str:

@@ -26,11 +26,17 @@ def find_named(block: str, what: str, name: str, ours: Mapping[str, Any]) -> Any
         known = did_you_mean(name, sorted(ours)) if ours else f"; name yours by its module, as my_module.{name}"
         raise UserError(f"{block}: there is no {what} {name!r}{known}")
     find_modules_here()
+    file = f"{module.replace('.', '/')}.py"
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        where = f"{module.replace('.', '/')}.py in the project's folder"
-        raise UserError(f"{block}: {module}.{attribute}: {error}; put the {what} into {where}") from error
+    except (ModuleNotFoundError, AttributeError) as error:
+        missing = error.name  # a module that this one imports, or else itself or its part
+        remedy = f"put the {what} into {file} in the project's folder"
+        if isinstance(error, ModuleNotFoundError) and missing not in (module, module.partition(".")[0]):
+            remedy = f"{file} imports it: install it"
+        raise UserError(f"{block}: {module}.{attribute}: {error}; {remedy}") from error
+    except Exception as error:
+        raise UserError(f"{block}: {file} can't be imported ({type(error).__name__}: {error}); mend it") from error
 
 
 def find_modules_here() -> None:

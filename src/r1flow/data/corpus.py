@@ -33,7 +33,7 @@ from r1flow.data.wordings import in_any_words
 
 KINDS = ("facts", "answers", "worked", "chat_answer", "chat_worked")
 KINDS += ("tagged_empty", "tagged_worked", "chat_general", "prose")
-STEPS = {"smaller": in_parts, "same": written}  # in which reflection computes again
+REFLECTION_STEPS = {"smaller": in_parts, "same": written}  # in which reflection computes again
 LANGUAGES = {"en": ("en",), "de": ("de",), "mixed": ("en", "de")}
 
 
@@ -86,7 +86,7 @@ class CorpusWriter:
         """A chain of thought and the answer it comes to: right after reflection, else wrong in a share of them."""
         languages, right, config = self.languages(), original.problem.answer, self.config
         if self.rng.random() < config["reflection_share"]:
-            slip, again = config["slip_share"], STEPS[config["reflection_steps"]]
+            slip, again = config["slip_share"], REFLECTION_STEPS[config["reflection_steps"]]
             return write_chain(original, self.rng, languages, 1.0, slip, again=again), right
         careful = config["careful_share"]
         if self.rng.random() >= config["error_share"]:

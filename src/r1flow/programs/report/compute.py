@@ -22,7 +22,7 @@ files of their own (making.py). Left out: anything that needs a network or a ser
 A part of a claim, or a step, that compares models of which neither solves any problem says so as `why`; the summary of
 a toy has "toy": true, `warnings` has the stages that learnt little or nothing, with the reasons, and `reflection`
 is there where evaluate.interventions asks for some (reflection.py), `search` where the run has that stage (budgets.py),
-`tools` where models could call some (tools.py).
+`tools` where models could call some (tools.py), `pass_at_k_thinking` where there are forced thoughts enough (tries.py).
 """
 
 from typing import TYPE_CHECKING, Any

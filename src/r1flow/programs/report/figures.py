@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 
 from r1flow.core.metrics import Interval
 from r1flow.programs.report.templates import difference
+from r1flow.programs.report.tries import GUESSING
 from r1flow.recipe.claims import MARGIN
 from r1flow.recipe.stages import RECIPE
 
@@ -150,6 +151,7 @@ def draw_tries(lines: Mapping[str, Sequence[tuple[int, Interval]]], name: str) -
     for label, line in lines.items():
         ks, intervals = zip(*line, strict=True)
         style = {"color": COLOURS.get(label, GREY), "linestyle": "-" if label in COLOURS else "--"}
+        style |= {"linestyle": ":"} if label not in (*COLOURS, GUESSING) else {}
         axes.plot(ks, [100 * interval.estimate for interval in intervals], label=label, **style)
         if label in COLOURS and all(interval.low is not None for interval in intervals):
             low, high = [100 * interval.low for interval in intervals], [100 * interval.high for interval in intervals]

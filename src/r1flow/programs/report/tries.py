@@ -4,7 +4,6 @@ docs/claims.md ("How many tries") has the measures and the rule, written down be
 """
 
 import random
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -21,7 +20,7 @@ from r1flow.core.metrics import (
 )
 from r1flow.core.template import GENERAL
 from r1flow.programs.report.reflection import FORBIDDEN, FORCED
-from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, Part, describe_interval
+from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, Part, describe_interval, if_solved
 
 KS = (1, 2, 4, 8, 16, 32, 64)
 BINS = ((0, 0), (1, 15), (16, 47), (48, 63), (64, 64))  # of KS[-1] samples, how many are right
@@ -72,29 +71,29 @@ def binned(samples: Mapping[str, Sequence[Row]], start: str) -> list[dict[str, A
     solved = {}
     for model, rows in samples.items():
         solved[model] = pass_at_ks([row for row in rows if row["sample_index"] >= KS[-1]])
-    first = [row for row in samples[start] if row["sample_index"] < KS[-1]]
-    if not all(solved.values()) or not pass_at_ks(first):
+    first = pass_at_ks([row for row in samples[start] if row["sample_index"] < KS[-1]])
+    if not first or not all(solved.values()):
         return []
     if guessed := guess_at_ks(samples[start]):
         solved[GUESSING] = guessed
-    right = Counter(row["problem_id"] for row in first if row["correct_lenient"])
+    graded = set(first[0]).intersection(*(at_ks[0] for at_ks in solved.values()))
     bins = []
     for low, high in BINS:
-        kept = [problem for problem in solved[start][0] if low <= right[problem] <= high]
-        once, often = {}, {}
+        kept = [problem for problem, share in first[0].items() if low <= round(KS[-1] * share) <= high]
+        kept = [problem for problem in kept if problem in graded]
+        lines, often = {}, {}
         for name, at_ks in solved.items():
-            once[name], often[name] = only(kept, at_ks[0]), only(kept, at_ks[-1])
-        lines = {name: list(map(share_interval, (once[name].values(), often[name].values()))) for name in solved}
+            often[name] = {problem: at_ks[-1][problem] for problem in kept}
+            lines[name] = [share_interval(at_ks[0][problem] for problem in kept), share_interval(often[name].values())]
         beyond: dict[str, dict[str, Interval]] = {}
         for model in samples:
-            against = [name for name in (start, GUESSING) if name in often and name != model]
-            beyond[model] = {name: paired_difference(often[model], often[name]) for name in against}
+            beyond[model] = {}
+            for other in (start, GUESSING):
+                if other in often and other != model:
+                    difference = paired_difference(often[model], often[other])
+                    beyond[model][other] = if_solved(difference, often[model].values(), often[other].values())
         bins.append({"right": (low, high), "problems": len(kept), "lines": lines, "beyond": beyond})
     return bins
-
-
-def only(problems: Iterable[str], values: PerProblem) -> PerProblem:
-    return {problem: values[problem] for problem in problems}
 
 
 def with_placed(
@@ -103,22 +102,26 @@ def with_placed(
     """The models' thoughts, and for each stage of RL those of its start with reflection placed as the stage places it.
 
     Such a one is a thought in which reflection is forced, with the chance that the stage reflects in the problem's
-    family, and else one without any; a thought that states no answer can't be changed, and stays. The second part of
-    what is returned names them by stage.
+    family, and else one without any. Only thoughts that state an answer can be changed: of these the chance is taken,
+    and the others stay. The second part of what is returned names them by stage.
     """
     models, placed = dict(thoughts), {}
     for stage, start in starts.items():
-        ways = {(row["intervention"], row["problem_id"], row["sample_index"]): row for row in changed.get(start, ())}
-        if stage in thoughts and {way for way, *_ in ways} >= {FORCED, FORBIDDEN}:
-            shares = reflection_by_family(thoughts[stage])
+        ways = {(row["intervention"], *sample_place(row)): row for row in changed.get(start, ())}
+        if stage in changed and {way for way, *_ in ways} >= {FORCED, FORBIDDEN}:
+            stated = set(map(sample_place, changed[stage]))
+            shares = reflection_by_family(row for row in thoughts[stage] if sample_place(row) in stated)
             rows = []
             for row in thoughts[start]:
-                place = (row["problem_id"], row["sample_index"])
-                reflects = random.Random(str(place)).random() < shares[row["task"]]
-                rows.append(ways.get((FORCED if reflects else FORBIDDEN, *place), row))
+                reflects = random.Random(str(sample_place(row))).random() < shares.get(row["task"], 0.0)
+                rows.append(ways.get((FORCED if reflects else FORBIDDEN, *sample_place(row)), row))
             placed[stage] = f"{start}, reflecting as {stage}"
             models[placed[stage]] = rows
     return models, placed
+
+
+def sample_place(row: Row) -> tuple[str, int]:
+    return row["problem_id"], row["sample_index"]
 
 
 def reflection_by_family(rows: Iterable[Row]) -> dict[str, float]:
@@ -133,8 +136,8 @@ def said_of_bins(tried: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, 
     """Each stage of RL with its start, the row of the problems of which that solved none, and whether RL added some."""
     said = []
     for stage, start in tried["differences"]:
-        if start in tried["bins"]:
-            none = tried["bins"][start][0]
+        none = tried["bins"].get(start, [{"problems": 0}])[0]
+        if none["problems"] and GUESSING in none["beyond"][stage]:
             verdicts = {Part(name, interval).verdict for name, interval in none["beyond"][stage].items()}
             weakest = next((verdict for verdict in (DOES_NOT_HOLD, CANT_TELL) if verdict in verdicts), HOLDS)
             said.append((stage, start, none, ADDED[weakest]))
@@ -192,14 +195,12 @@ def summarise_bins(bins: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str,
         summary[start] = []
         for row in rows:
             models = {name: listed_intervals(line, (1, KS[-1])) for name, line in row["lines"].items()}
-            beyond = {model: described_by_name(others) for model, others in row["beyond"].items()}
+            beyond: dict[str, dict[str, Any]] = {}
+            for model, others in row["beyond"].items():
+                beyond[model] = {name: describe_interval(interval) for name, interval in others.items()}
             listed = {"right": list(row["right"]), "problems": row["problems"], "models": models, "beyond": beyond}
             summary[start].append(listed)
     return summary
-
-
-def described_by_name(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    return {name: describe_interval(interval) for name, interval in intervals.items()}
 
 
 def listed_intervals(intervals: Sequence[Interval], ks: Sequence[int] = KS) -> list[Mapping[str, Any]]:

@@ -51,7 +51,7 @@ def offered(drawn: Mapping[str, Sequence[Row]]) -> tuple[list[str], list[str]]:
     families, ways = set(), set()
     for rows in drawn.values():
         for row in rows:
-            families.add(safe_text(told_problem(row)[1]))
+            families.add(safe_text(row["kind"] or row["task"]))
             ways.add(way_of(row))
     return sorted(families), sorted(ways)
 
