@@ -25,11 +25,12 @@ from r1flow.programs.report.ending import tell_scores, tell_verdicts
 from r1flow.programs.report.making import cost_rows, write_making
 from r1flow.programs.report.page import forest_lines, score_lines
 from r1flow.programs.report.page_files import list_tries
+from r1flow.programs.report.reflection import reflection_rows, reflection_shares
 from r1flow.programs.report.self_correction import self_correction_of, worth
 from r1flow.programs.report.skills import STEPS, comparisons
 from r1flow.programs.report.templates import safe_text
 from r1flow.programs.report.tries import ADDED, GUESSING, KS, binned, reach, said_of_bins, tries, with_placed
-from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NOT_IN_RUN, TOY
+from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NOT_IN_RUN, TOY, Evidence
 
 ROOT = Path(__file__).parents[2]
 ZERO_ONLY = ("base", "zero_rl")
@@ -607,6 +608,8 @@ def test_many_forced_thoughts_give_pass_at_k_by_bins_and_with_reflection_placed(
     assert set(found["models"]) == {*ZERO_ONLY, placed, GUESSING}
     assert set(found["differences"]["zero_rl"]) == {"base", placed}
     assert sum(row["problems"] for row in found["bins"]["base"]) == 6 * len(TASKS)
+    reflects = [row["reflections"] > 0 for row in fabricate_samples("zero_rl", 6, k=128, seed=1, thinking=0.6)]
+    assert found["models"][placed][0]["estimate"] == pytest.approx(sum(reflects) / len(reflects), abs=0.03) != 0
     assert page.count(f'<th scope="row">{placed}</th>') == 1 and f"against <code>{placed}</code>" not in page
     captions = re.findall(r"<caption>(.*?) <a", page)
     assert len(set(captions)) == len(captions)
@@ -662,28 +665,34 @@ def test_problems_that_were_not_graded_are_in_no_bin():
             assert counted == 4 * len(TASKS) - (late or samples["base"] is some)
 
 
+def place_reflection(thoughts: dict[str, list[dict]], changed: dict[str, list[dict]]) -> tuple[dict, dict]:
+    families = {row["problem_id"]: row["task"] for row in thoughts["base"]}
+    rows = reflection_rows(Evidence({}, {}, frozenset(), families=families), thoughts, changed)
+    return with_placed(thoughts, changed, STARTS, reflection_shares(rows))
+
+
 def test_reflection_is_placed_as_often_as_the_stage_reflects_in_each_family():
     """zero_rl reflects in all thoughts about products and in no other; with reflection base is right, without wrong."""
     own = fabricate_samples("base", 20, k=128, thinking=0.6)
     changed = [row for row in forced_thoughts("base", 20) if row["intervention"]]
     stage = [{**row, "reflections": int(row["task"] == "products")} for row in own]
     both = {"base": changed, "zero_rl": changed}
-    models, placed = with_placed({"base": own, "zero_rl": stage}, both, STARTS)
+    models, placed = place_reflection({"base": own, "zero_rl": stage}, both)
     rows = models[placed["zero_rl"]]
     assert [row["sample_index"] for row in rows] == [row["sample_index"] for row in own]
     assert all(row["correct_lenient"] == (row["task"] == "products") for row in rows)
     half = [{**row, "reflections": row["sample_index"] % 2} for row in own]
-    models, placed = with_placed({"base": own, "zero_rl": half}, both, STARTS)
+    models, placed = place_reflection({"base": own, "zero_rl": half}, both)
     right = [row["correct_lenient"] for row in models[placed["zero_rl"]]]
     assert sum(right) / len(right) == pytest.approx(0.5, abs=0.03)
     few = [row for row in changed if row["sample_index"] > 0]  # a first sample that states no answer
-    models, placed = with_placed({"base": own, "zero_rl": stage}, both | {"base": few}, STARTS)
+    models, placed = place_reflection({"base": own, "zero_rl": stage}, both | {"base": few})
     kept = [row for row in models[placed["zero_rl"]] if row["sample_index"] == 0]
     assert kept == [row for row in own if row["sample_index"] == 0]
     odd = [row for row in changed if row["sample_index"] % 2]  # the only thoughts of the stage that state an answer
-    models, placed = with_placed({"base": own, "zero_rl": half}, both | {"zero_rl": odd}, STARTS)
+    models, placed = place_reflection({"base": own, "zero_rl": half}, both | {"zero_rl": odd})
     assert all(row["correct_lenient"] for row in models[placed["zero_rl"]])
-    assert with_placed({"base": own, "zero_rl": stage}, {}, STARTS) == ({"base": own, "zero_rl": stage}, {})
+    assert place_reflection({"base": own, "zero_rl": stage}, {}) == ({"base": own, "zero_rl": stage}, {})
 
 
 STAGES_OF_RL = {

@@ -25,7 +25,7 @@ from r1flow.core.template import GENERAL
 from r1flow.programs.evaluate.ways import NO_TOOLS
 from r1flow.programs.metrics_schema import first_fault
 from r1flow.programs.report.budgets import search_claims, search_lines
-from r1flow.programs.report.reflection import placed_rows, reflection_rows, with_intervals
+from r1flow.programs.report.reflection import placed_rows, reflection_rows, reflection_shares, with_intervals
 from r1flow.programs.report.self_correction import self_correction
 from r1flow.programs.report.skills import comparisons, family_rows, skill_rows, step_rows
 from r1flow.programs.report.spent import spent, spent_after_base
@@ -190,7 +190,7 @@ class Results:
     def tries(self) -> dict[str, dict[str, Any]]:
         """pass@k as asked, and with <think> forced, where there are samples enough; by the name of its figure."""
         thoughts = {model: given[SKILL_AT] for model, given in self.thinking.items() if SKILL_AT in given}
-        models, placed = with_placed(thoughts, self.changed, self.starts)
+        models, placed = with_placed(thoughts, self.changed, self.starts, reflection_shares(self.reflection[0]))
         forced = tries(models, self.starts, placed) if len(thoughts) == len(self.models) else {}
         both = {"tries": tries(self.samples, self.starts), "tries_thinking": forced}
         return {name: tried for name, tried in both.items() if tried}

@@ -146,13 +146,16 @@ def draw_scores(rows: Sequence[tuple[str, str, Interval, float]], name: str) -> 
 
 @plt.rc_context(STYLE)
 def draw_tries(lines: Mapping[str, Sequence[tuple[int, Interval]]], name: str) -> str:
-    """pass@k of every model by k, with bands of its 95 % intervals; what is no model is dashed and grey."""
+    """pass@k of every model by k, with bands of its 95 % intervals; what is no model is grey: guessing dashed, a start
+    with reflection placed dotted."""
     figure, axes = canvas(3.1)
     for label, line in lines.items():
         ks, intervals = zip(*line, strict=True)
-        style = {"color": COLOURS.get(label, GREY), "linestyle": "-" if label in COLOURS else "--"}
-        style |= {"linestyle": ":"} if label not in (*COLOURS, GUESSING) else {}
-        axes.plot(ks, [100 * interval.estimate for interval in intervals], label=label, **style)
+        dashes = "-" if label in COLOURS else ":"
+        if label == GUESSING:
+            dashes = "--"
+        estimates = [100 * interval.estimate for interval in intervals]
+        axes.plot(ks, estimates, dashes, label=label, color=COLOURS.get(label, GREY))
         if label in COLOURS and all(interval.low is not None for interval in intervals):
             low, high = [100 * interval.low for interval in intervals], [100 * interval.high for interval in intervals]
             axes.fill_between(ks, low, high, color=COLOURS[label], alpha=0.15, linewidth=0)

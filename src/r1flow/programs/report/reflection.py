@@ -109,7 +109,7 @@ def placed_rows(
     family, and that without it, times the rest.
     """
     solved = {row["model"]: row["solved"] for row in rows if row["family"] == ALL}
-    shares = {(row["model"], row["family"]): row[REFLECTS] for row in rows}
+    shares = reflection_shares(rows)
     compared = []
     for stage, start in starts.items():
         if stage in solved and {FORCED, FORBIDDEN} <= solved.get(start, {}).keys():
@@ -123,6 +123,11 @@ def placed_rows(
             share = as_share(over_families(evidence, placed))
             compared.append({"pair": (stage, start), "placed": share, "beyond": difference})
     return compared
+
+
+def reflection_shares(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+    """Of the rows of `reflection_rows`: (model, family) → the share of its thoughts that reflect."""
+    return {(row["model"], row["family"]): row[REFLECTS] for row in rows}
 
 
 def present_reflection(

@@ -77,10 +77,10 @@ def binned(samples: Mapping[str, Sequence[Row]], start: str) -> list[dict[str, A
     if guessed := guess_at_ks(samples[start]):
         solved[GUESSING] = guessed
     graded = set(first[0]).intersection(*(at_ks[0] for at_ks in solved.values()))
+    right = {problem: round(KS[-1] * first[0][problem]) for problem in sorted(graded)}
     bins = []
     for low, high in BINS:
-        kept = [problem for problem, share in first[0].items() if low <= round(KS[-1] * share) <= high]
-        kept = [problem for problem in kept if problem in graded]
+        kept = [problem for problem, count in right.items() if low <= count <= high]
         lines, often = {}, {}
         for name, at_ks in solved.items():
             often[name] = {problem: at_ks[-1][problem] for problem in kept}
@@ -97,39 +97,29 @@ def binned(samples: Mapping[str, Sequence[Row]], start: str) -> list[dict[str, A
 
 
 def with_placed(
-    thoughts: Mapping[str, Sequence[Row]], changed: Mapping[str, Sequence[Row]], starts: Mapping[str, str]
+    thoughts: Mapping[str, Sequence[Row]],
+    changed: Mapping[str, Sequence[Row]],
+    starts: Mapping[str, str],
+    shares: Mapping[tuple[str, str], float],
 ) -> tuple[dict[str, Sequence[Row]], dict[str, str]]:
     """The models' thoughts, and for each stage of RL those of its start with reflection placed as the stage places it.
 
     Such a one is a thought in which reflection is forced, with the chance that the stage reflects in the problem's
-    family, and else one without any. Only thoughts that state an answer can be changed: of these the chance is taken,
-    and the others stay. The second part of what is returned names them by stage.
+    family (`shares`, from reflection_shares), and else one without any; a thought that states no answer can't be
+    changed, and stays. The second part of what is returned names them by stage.
     """
     models, placed = dict(thoughts), {}
     for stage, start in starts.items():
-        ways = {(row["intervention"], *sample_place(row)): row for row in changed.get(start, ())}
+        ways = {(row["intervention"], row["problem_id"], row["sample_index"]): row for row in changed.get(start, ())}
         if stage in changed and {way for way, *_ in ways} >= {FORCED, FORBIDDEN}:
-            stated = set(map(sample_place, changed[stage]))
-            shares = reflection_by_family(row for row in thoughts[stage] if sample_place(row) in stated)
             rows = []
             for row in thoughts[start]:
-                reflects = random.Random(str(sample_place(row))).random() < shares.get(row["task"], 0.0)
-                rows.append(ways.get((FORCED if reflects else FORBIDDEN, *sample_place(row)), row))
+                place = (row["problem_id"], row["sample_index"])
+                reflects = random.Random(str(place)).random() < shares.get((stage, row["task"]), 0.0)
+                rows.append(ways.get((FORCED if reflects else FORBIDDEN, *place), row))
             placed[stage] = f"{start}, reflecting as {stage}"
             models[placed[stage]] = rows
     return models, placed
-
-
-def sample_place(row: Row) -> tuple[str, int]:
-    return row["problem_id"], row["sample_index"]
-
-
-def reflection_by_family(rows: Iterable[Row]) -> dict[str, float]:
-    """The share of thoughts with a word of reflection, by family."""
-    reflects: dict[str, list[bool]] = {}
-    for row in rows:
-        reflects.setdefault(row["task"], []).append(row["reflections"] > 0)
-    return {family: sum(each) / len(each) for family, each in reflects.items()}
 
 
 def said_of_bins(tried: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any], str]]:

@@ -34,15 +34,15 @@ def render_viewer(results: Results) -> dict[str, str]:
     parts = pages_of(results.drawn)
     links = [("samples.html" if n == 1 else f"files/samples-{n}.html", first) for n, first in enumerate(parts, 1)]
     families, ways = offered(results.drawn)
+    same = {"run": results.run, "models": results.models, "families": families, "ways": ways, "links": links}
     pages = {}
     for number, ((path, _), problems) in enumerate(zip(links, parts.values(), strict=True), 1):
         kept, shown = set(problems), {}
         for model, rows in results.drawn.items():
             shown[model] = [row for row in rows if row["problem_id"] in kept]
         packed = b64encode(compress(json.dumps(viewer_data(results, shown)).encode())).decode()
-        values = {"run": results.run, "models": results.models, "families": families, "ways": ways}
-        values["root"] = "../" * path.count("/")
-        pages[path] = fill("samples.html.jinja", **values, number=number, links=links, packed=packed)
+        root = "../" * path.count("/")
+        pages[path] = fill("samples.html.jinja", **same, number=number, root=root, packed=packed)
     return pages
 
 
@@ -51,9 +51,9 @@ def offered(drawn: Mapping[str, Sequence[Row]]) -> tuple[list[str], list[str]]:
     families, ways = set(), set()
     for rows in drawn.values():
         for row in rows:
-            families.add(safe_text(row["kind"] or row["task"]))
+            families.add(row["kind"] or row["task"])
             ways.add(way_of(row))
-    return sorted(families), sorted(ways)
+    return sorted(map(safe_text, families)), sorted(ways)
 
 
 def pages_of(drawn: Mapping[str, Sequence[Row]], most: int = MOST_CHARACTERS) -> dict[str, list[str]]:
