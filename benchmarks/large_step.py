@@ -348,11 +348,11 @@ def train(case: Case, options: argparse.Namespace, model: Path) -> dict[str, Any
     if set(counted) != {expected}:
         raise ValueError(f"steps had {counted} tokens, not {expected}")
     seconds, tokens, sampled = map(statistics.median, clock.steps())
-    rate, parameters = flops / clock.tokens, model_of(shape_of(case.shape)).parameters
+    rate, size = flops / clock.tokens, model_of(shape_of(case.shape))
     found = {"steps": len(clock.marks) - 1, "seconds": seconds, "each_s": clock.steps()[0]}
-    found |= {"parameters": parameters, "tokens": tokens, "flops": rate * tokens}
+    found |= {"parameters": size.parameters, "layers": size.layers, "tokens": tokens, "flops": rate * tokens}
     if case.what == "grpo":
-        found |= {"sampling_seconds": sampled, "sampling_flops": 2.0 * parameters * tokens}
+        found |= {"sampling_seconds": sampled, "sampling_flops": 2.0 * size.parameters * tokens}
     return found | {"memory_gb": peak_gb()}
 
 
@@ -396,10 +396,10 @@ def sample(case: Case, options: argparse.Namespace, model: Path) -> dict[str, An
     draw(8)  # prepares kernels
     begin = now()
     drawn = draw(options.new_tokens)
-    seconds, parameters = now() - begin, model_of(shape_of(case.shape)).parameters
-    flops = 2.0 * parameters * (drawn + options.prompt * len(prompts))
+    seconds, size = now() - begin, model_of(shape_of(case.shape))
+    flops = 2.0 * size.parameters * (drawn + options.prompt * len(prompts))
     found = {"steps": 1, "seconds": seconds, "tokens": drawn, "flops": flops, "sampling_flops": flops}
-    return found | {"parameters": parameters, "memory_gb": peak_gb()}
+    return found | {"parameters": size.parameters, "layers": size.layers, "memory_gb": peak_gb()}
 
 
 def describe(device: str | None) -> dict[str, Any]:

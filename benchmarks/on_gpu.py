@@ -240,6 +240,7 @@ def large_lines(result: dict[str, Any]) -> list[str]:
     titles = f"{'':38}{'step s':>8}{'tokens/s':>10}{'GB':>6}{'sampling':>10}{'of peak':>9}{'planned/measured':>18}"
     lines = [titles]
     for row in result["rows"]:
+        ratio = planned_s(row, result) / row["seconds"] if "seconds" in row else None
         who = row["engine"] if row["what"] == "sampling" else row["who"]
         name = f"  {row['what']} {row['shape'].split('/')[-1]} {row['length']} {who}"
         if "seconds" not in row:
@@ -248,16 +249,24 @@ def large_lines(result: dict[str, Any]) -> list[str]:
         sampling = f"{row['sampling_share']:.0%}" if "sampling_share" in row else ""
         lines.append(
             f"{name:38}{row['seconds']:8.2f}{row['tokens_per_s']:10,.0f}{row['memory_gb']:6.1f}{sampling:>10}"
-            f"{row['peak_share']:9.1%}{planned_s(row, result['peak_tflops']) / row['seconds']:12.2f}"
+            f"{row['peak_share']:9.1%}{ratio:12.2f}"
         )
     return lines
 
 
-def planned_s(row: dict[str, Any], peak_tflops: float) -> float:
+def planned_s(row: dict[str, Any], result: dict[str, Any]) -> float:
     """Seconds of this step by the assumptions of `r1flow plan --cost` (conf/costs.yaml)."""
-    sampling, engine = row.get("sampling_flops", 0.0), row["engine"] or "transformers"
-    cost = Cost("", row["parameters"], sampling=sampling, training=row["flops"] - sampling, engine=engine)
-    return 3600 * cost.gpu_hours(peak_tflops, ASSUMPTIONS)
+    sampling, sizes = row.get("sampling_flops", 0.0), result["settings"]
+    cost = Cost(
+        "",
+        row["parameters"],
+        sampling=sampling,
+        training=row["flops"] - sampling,
+        decoded=row["layers"] * (row["length"] - sizes["prompt"]) if sampling else 0,
+        passed=row["layers"] * row["tokens"] / sizes["pass_tokens"] if row["what"] != "sampling" else 0,
+        engine=row["engine"] or "transformers",
+    )
+    return 3600 * cost.gpu_hours(result["peak_tflops"], ASSUMPTIONS)
 
 
 def is_done(result: dict[str, Any] | None) -> bool:

@@ -96,8 +96,9 @@ def totals(
         f"{work}, {spent:.2f} GPU hours, {spent / gpus:.2f} hours one after another on {gpus} × {gpu} "
         f"({card['memory_gb']} GB), {disk}",
         f"assumed: {card['tflops']} TFLOP/s in bfloat16, {min(reached):.0%} to {max(reached):.0%} of it in "
-        f"training, by the model's size, {drawn['vllm']:.0%} in sampling with vllm ({drawn['transformers']:.1%} with "
-        f"transformers), shared states over the GPUs, {lengths}",
+        f"training, by the model's size, {drawn['vllm']:.0%} in sampling with vllm ({drawn['transformers']:.0%} with "
+        "transformers), never less than it takes to start a small model's kernels, shared states over the GPUs, "
+        f"{lengths}",
     ]
 
 

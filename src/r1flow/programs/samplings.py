@@ -8,6 +8,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops
 from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
 from r1flow.programs.keys import OneOrMore, Positive, Sampled, ShareAboveZero, in_range
+from r1flow.programs.model_sizes import Model
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import ROWS
 from r1flow.sampling import check_engine
@@ -62,11 +63,17 @@ def cost_of_sampling(estimator: Estimator, job: str, config: dict[str, Any], sam
         parameters=model.parameters,
         sampled=tokens,
         sampling=forward_flops(model.parameters, tokens),
+        decoded=decoded(config, samples, model),
         engine=config["engine"],
         disk=2 * estimator.assumed["bytes_per_token"] * tokens,
         states=states,
         host=host,
     )
+
+
+def decoded(config: dict[str, Any], samples: float, model: Model) -> float:
+    """Layers × tokens that are drawn one after another, if each batch has a row as long as allowed."""
+    return model.layers * config["max_new_tokens"] * samples / config["batch_size"]
 
 
 def memory_of_sampling(config: dict[str, Any], parameters: float, reward: float = 0) -> tuple[float, float]:

@@ -136,21 +136,24 @@ def cost_of(
     job: str,
     config: dict[str, Any],
     trained: float,
-    length: float,
+    mean: float,
+    longest: float,
     *,
     drawn: float = 0,
     scored: float = 0,
     logits: Callable[[float, Model], float] | None = None,
     **others: Any,
 ) -> Cost:
-    """The cost of a training on `trained` tokens, in rows of `length`.
+    """The cost of a training on `trained` tokens, in rows of `mean` tokens and at most of `longest`.
 
     `drawn` tokens are sampled, and `scored` ones get a forward pass only. `logits` gives the bytes of the logits of one
     pass, by its tokens (default: TRL's own).
     """
     model, trainer, memory = estimator.model(job), config["trainer"], others.pop("memory", memory_of)
     states, host = memory(config, model.parameters, estimator.reward(job))
-    rows = trainer["per_device_train_batch_size"] * length
+    rows = trainer["per_device_train_batch_size"]
+    # A forward pass alone takes a third of the time of one with its backward pass.
+    passes = (trained + scored / 3) / (rows * (longest if trainer.get("packing") else mean))
     kept = 0 if trainer.get("save_strategy") == "no" else (trainer.get("save_total_limit") or 1) + 1
     fields = {
         "parameters": model.parameters,
@@ -158,6 +161,7 @@ def cost_of(
         "trained": trained,
         "sampling": forward_flops(model.parameters, drawn),
         "training": training_flops(model.parameters, trained) + forward_flops(model.parameters, scored),
+        "passed": model.layers * passes,
         "disk": 2 * F32 * model.parameters,
         "weights": F32 * model.parameters,
         "snapshot": model.parameters * (F32 + optimizer_of(config)),
@@ -165,8 +169,8 @@ def cost_of(
         "states": states,
         "host": host,
         "is_shared": strategy_of(config) != "ddp",
-        "activations": (logits or chunked)(rows, model)
-        + layers(rows, trainer, model, estimator.assumed["activation_bytes"]),
+        "activations": (logits or chunked)(rows * longest, model)
+        + layers(rows * longest, trainer, model, estimator.assumed["activation_bytes"]),
     }
     return Cost(job, **fields | others)
 
@@ -208,14 +212,13 @@ def chunked(tokens: float, model: Model) -> float:
     )
 
 
-def taught(estimator: Estimator, config: dict[str, Any], length: float, maker: str = "data") -> float:
-    """The tokens that a supervised training on rows of this length sees."""
+def taught(estimator: Estimator, config: dict[str, Any], mean: float, maker: str = "data") -> float:
+    """The tokens that a supervised training on rows of this mean length sees."""
     trainer, file = config["trainer"], Path(config["data"]["file"]).stem
-    length = min(length, trainer["max_length"])
     if trainer["max_steps"] > 0:
-        return trainer["max_steps"] * batch(trainer) * length
+        return trainer["max_steps"] * batch(trainer) * mean
     rows = estimator.rows_of(file, config["data"]["limit"], maker) / (1 - config["data"].get("general_share", 0))
-    return trainer["num_train_epochs"] * rows * length
+    return trainer["num_train_epochs"] * rows * mean
 
 
 def batch(trainer: dict[str, Any]) -> int:

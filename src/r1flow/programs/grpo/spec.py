@@ -341,14 +341,18 @@ def reward_curves(config: dict[str, Any]) -> dict[str, str]:
 def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     """The cost of the rollouts: each is trained on `num_iterations` times; KL and correction add forward passes."""
     trainer = config["trainer"]
-    seen = rollouts(trainer) * (estimator.prompt + estimator.completion(trainer["max_completion_length"]))
+    longest = trainer["max_completion_length"]
+    mean = estimator.prompt + estimator.completion(longest)
+    seen = rollouts(trainer) * mean
     return cost_of(
         estimator,
         job,
         config,
         seen * trainer["num_iterations"],
-        estimator.prompt + trainer["max_completion_length"],
+        mean,
+        estimator.prompt + longest,
         drawn=seen,
+        decoded=estimator.model(job).layers * longest * rollouts(trainer) / generation_size(trainer),
         scored=seen * extra_passes(trainer),
         memory=memory,
         engine="vllm" if trainer.get("use_vllm") else config["engine"],

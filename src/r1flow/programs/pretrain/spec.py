@@ -91,7 +91,7 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
         trained = trainer["max_steps"] * batch(trainer) * config["block"]
     else:
         trained = trainer["num_train_epochs"] * estimator.rows.get("corpus", UNKNOWN) * estimator.response("corpus")
-    return cost_of(estimator, job, config, trained, config["block"], logits=all_logits)
+    return cost_of(estimator, job, config, trained, config["block"], config["block"], logits=all_logits)
 
 
 def all_logits(tokens: float, model: Model) -> float:

@@ -27,9 +27,10 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
 
 def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     """The cost of training on both sides of every pair; the output is one score per text, so no logits count."""
-    trained = 2 * taught(estimator, config, estimator.prompt + estimator.response("preferences"))
-    length = 2 * config["trainer"]["max_length"]
-    return cost_of(estimator, job, config, trained, length, logits=lambda tokens, model: 0)
+    longest = config["trainer"]["max_length"]
+    mean = min(longest, estimator.prompt + estimator.response("preferences"))
+    trained = 2 * taught(estimator, config, mean)
+    return cost_of(estimator, job, config, trained, 2 * mean, 2 * longest, logits=lambda tokens, model: 0)
 
 
 SPEC = Spec(

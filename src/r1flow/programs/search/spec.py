@@ -10,7 +10,7 @@ from r1flow.core.schema import MIX, TO_LEARN
 from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.keys import OneOrMore, Positive, Seeded, Share, ShareAboveZero
 from r1flow.programs.model_sizes import UNKNOWN
-from r1flow.programs.samplings import check_sampling, memory_of_sampling
+from r1flow.programs.samplings import check_sampling, decoded, memory_of_sampling
 from r1flow.programs.search.scorers import IN_PROCESS, SCORERS
 from r1flow.programs.specs import Spec
 from r1flow.recipe.stages import MODELS
@@ -81,15 +81,17 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     names = list(reward_names(config["strategies"]).values())
     own = [name for name in names if name in ("budget_forcing", "revision", *STEP_STRATEGIES)]
     draws = len(own) + (len(own) < len(names))
-    tokens = problems * max(config["budgets"]) * config["max_new_tokens"] * draws
-    flops = [forward_flops(estimator.model(model).parameters, tokens) for model in config["models"]]
-    parameters = max(estimator.model(model).parameters for model in config["models"])
+    samples = problems * max(config["budgets"]) * draws
+    tokens = samples * config["max_new_tokens"]
+    models = [estimator.model(model) for model in config["models"]]
+    parameters = max(model.parameters for model in models)
     states, host = memory_of_sampling(config, parameters)
     return Cost(
         job,
         parameters=parameters,
-        sampled=tokens * len(config["models"]),
-        sampling=sum(flops),
+        sampled=tokens * len(models),
+        sampling=sum(forward_flops(model.parameters, tokens) for model in models),
+        decoded=sum(decoded(config, samples, model) for model in models),
         engine=config["engine"],
         states=states,
         host=host,

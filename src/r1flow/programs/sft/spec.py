@@ -56,9 +56,9 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
 
 def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     maker = rows_of(job, estimator.run.stages)
-    response = estimator.response(Path(config["data"]["file"]).stem, maker)
-    trained = taught(estimator, config, estimator.prompt + response, maker)
-    return cost_of(estimator, job, config, trained, config["trainer"]["max_length"])
+    longest = config["trainer"]["max_length"]
+    mean = min(longest, estimator.prompt + estimator.response(Path(config["data"]["file"]).stem, maker))
+    return cost_of(estimator, job, config, taught(estimator, config, mean, maker), mean, longest)
 
 
 SPEC = Spec(

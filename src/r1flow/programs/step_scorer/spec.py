@@ -48,7 +48,7 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     rows, tokens = samples * (1 + config["prefixes"]), samples * (whole + config["prefixes"] * begun)
     steps = trainer["max_steps"]
     trained = steps * batch(trainer) * tokens / rows if steps > 0 else trainer["num_train_epochs"] * tokens
-    return cost_of(estimator, job, config, trained, config["max_length"], logits=lambda tokens, model: 0)
+    return cost_of(estimator, job, config, trained, tokens / rows, config["max_length"], logits=lambda tokens, model: 0)
 
 
 SPEC = Spec(
