@@ -335,6 +335,9 @@ def whole_run() -> None:
         run.finish({"claims": {"C1": "holds here"}}, publish("report", model=False))
 
 
+FURTHER = ["files/samples-2.html", "files/samples-10.html"]  # of the viewer of a large run
+
+
 @dataclass
 class Finished:
     """A whole execution in MLflow, brought there by the delivery process."""
@@ -361,7 +364,8 @@ def finished(tmp_path_factory, fresh_store) -> Finished:
         whole_run()
         scores = {"base": {"reasoning": 0.2}, "zero_rl": {"reasoning": 0.61, "general": 0.4}}
         report = Path("results/tiny/report")
-        for page in views.PAGES:
+        (report / "files").mkdir()
+        for page in [*views.PAGES, *FURTHER, "files/length.csv"]:
             (report / page).write_text(page)
         tags = {"verdicts": "1 holds here"}
         spool.end_execution("tiny", root, "FINISHED", "C1 holds here", tags, scores, report)
@@ -465,12 +469,16 @@ def test_an_evaluation_of_a_model_from_elsewhere_shows_on_the_execution(project,
 def test_an_execution_has_the_pages_of_its_report_and_links_to_them_and_to_its_stages(finished):
     parent = finished.runs["tiny"]
     files = {file.path for file in finished.client.list_artifacts(parent.info.run_id)}
-    assert files == {*views.PAGES, "config.yaml"}
-    for page in views.PAGES:
+    assert files == {*views.PAGES, "config.yaml", "files"}
+    files = finished.client.list_artifacts(parent.info.run_id, "files")
+    assert {file.path for file in files} == set(FURTHER)
+    for page in [*views.PAGES, *FURTHER]:
         assert Path(finished.client.download_artifacts(parent.info.run_id, page)).read_text() == page
     here, note = f"(#/experiments/{parent.info.experiment_id}/runs/", parent.data.tags["mlflow.note.content"]
     for name, page in {"report": "report.html", "configuration": "config.yaml"}.items():
         assert f"[{name}]{here}{parent.info.run_id}/artifacts/{page}?" in note.split("\n")[0]
+    links = [note.index(f"[all completions, page {n}]{here}{parent.info.run_id}/artifacts/") for n in (2, 10)]
+    assert links == sorted(links)
     assert f"[` zero_rl `]{here}{finished.runs['zero_rl'].info.run_id}?" in note and "C1 holds here" in note
 
 

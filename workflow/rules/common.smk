@@ -248,11 +248,15 @@ PAGES = {
 
 
 def flagged(stage, name, path):
+    category = "Evaluations" if stage == "evaluate" else "Report"
+    caption = f"../report/{stage}-{Path(name).stem}.rst"
+    if (stage, name) == ("report", "files/"):  # beside figures and tables it has the viewer's pages after the first
+        shown = {"patterns": ["samples-{number}.html"], "caption": "../report/report-samples.rst"}
+        labels = {"page": "all completions, page {number}"}
+        return report(directory(path.removesuffix("/")), category=category, labels=labels, **shown)
     if name.endswith("/"):
         return directory(path.removesuffix("/"))
     if (stage, name) in PAGES:
-        caption = f"../report/{stage}-{Path(name).stem}.rst"
-        category = "Evaluations" if stage == "evaluate" else "Report"
         return report(path, caption=caption, category=category, labels={"page": PAGES[stage, name]})
     return path
 

@@ -82,7 +82,7 @@ from r1flow.tracking.spool import (
     refused_records,
     store,
 )
-from r1flow.tracking.views import NOTE, execution_links, experiment_tags, failure_note, run_address
+from r1flow.tracking.views import NOTE, PAGES, execution_links, experiment_tags, failure_note, run_address
 
 # Between two looks at the records, and after a failure.
 TICK_S = 0.3
@@ -666,8 +666,9 @@ class Delivery:
         run, pages = self.run_id(name), []
         for file, digest in record.get("pages", {}).items():
             if Path(file).is_file() and sha256(Path(file)) == digest:
-                self.client.log_artifact(run, file)
-                pages.append(Path(file).name)
+                page = Path(file).name if Path(file).name in PAGES else f"files/{Path(file).name}"
+                self.client.log_artifact(run, file, os.path.dirname(page) or None)
+                pages.append(page)
         made = sorted(self.ledger["runs"].items(), key=lambda entry: entry[1]["began"])
         stages = {one["stage"]: one["id"] for file, one in made if file != PARENT and "/" not in one["stage"]}
         links = execution_links(self.experiment_id, run, pages, stages)

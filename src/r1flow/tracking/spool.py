@@ -39,7 +39,17 @@ from r1flow.artifacts.provenance import revision
 from r1flow.core.errors import UserError
 from r1flow.core.files import write_whole
 from r1flow.tracking.system_metrics import Sampling, start_sampling
-from r1flow.tracking.views import EXPERIMENT, LOCAL, NOTE, PAGES, addresses, execution_note, run_address, stage_note
+from r1flow.tracking.views import (
+    EXPERIMENT,
+    LOCAL,
+    NOTE,
+    PAGES,
+    addresses,
+    execution_note,
+    further_pages,
+    run_address,
+    stage_note,
+)
 
 TRACKING = Path("scratch/tracking")
 DELIVERY = (sys.executable, "-m", "r1flow.tracking.delivery", str(TRACKING))
@@ -147,7 +157,7 @@ class Execution:
         # Before the record of the end, which closes the run.
         for key, value in tags.items():
             self.spool.append("tag", key=key, value=value)
-        files = [report / page for page in PAGES] if report else []
+        files = [report / page for page in [*PAGES, *further_pages(report)]] if report else []
         pages = {str(file): sha256(file) for file in files if file.is_file()}
         self.spool.append("end", status=status, pages=pages, note=execution_note(self.facts, told, scores))
         self.spool.close()

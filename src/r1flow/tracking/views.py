@@ -179,10 +179,19 @@ def execution_note(facts: Mapping[str, str], told: str = "", scores: Mapping[str
     return "\n\n".join(parts)
 
 
+def further_pages(report: Path) -> list[str]:
+    """The viewer's pages in a report's folder after its first one: files/samples-2.html, files/samples-3.html, …"""
+    found = (report / "files").glob("samples-*.html")
+    return [f"files/{page.name}" for page in sorted(found, key=lambda page: (len(page.name), page.name))]
+
+
 def execution_links(experiment: str, run_id: str, pages: Iterable[str], stages: Mapping[str, str]) -> str:
     """What an execution's description begins with: links to its pages and configuration, and to its stages' runs."""
-    shown = {page: PAGES[page] for page in pages} | {"config.yaml": "configuration"}
-    places = [f"[{name}]({artifact_address(experiment, run_id, page)})" for page, name in shown.items()]
+    places = []
+    for page in [*pages, "config.yaml"]:
+        number = Path(page).stem.partition("-")[2]  # of a further page of the viewer
+        name = {**PAGES, "config.yaml": "configuration"}.get(page) or f"all completions, page {number}"
+        places.append(f"[{name}]({artifact_address(experiment, run_id, page)})")
     runs = [f"[{code(stage)}]({run_address(experiment, own)})" for stage, own in stages.items()]
     return "\n\n".join(filter(None, [" · ".join(places), " · ".join(runs)]))
 
