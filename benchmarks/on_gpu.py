@@ -262,8 +262,8 @@ def planned_s(row: dict[str, Any], result: dict[str, Any]) -> float:
         row["parameters"],
         sampling=sampling,
         training=row["flops"] - sampling,
-        decoded=row["layers"] * (row["length"] - sizes["prompt"]) if sampling else 0,
-        passed=row["layers"] * row["tokens"] / sizes["pass_tokens"] if row["what"] != "sampling" else 0,
+        layer_tokens=row["layers"] * (row["length"] - sizes["prompt"]) if sampling else 0,
+        layer_passes=row["layers"] * row["tokens"] / sizes["pass_tokens"] if row["what"] != "sampling" else 0,
         engine=row["engine"] or "transformers",
     )
     return 3600 * cost.gpu_hours(result["peak_tflops"], ASSUMPTIONS)

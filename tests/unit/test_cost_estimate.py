@@ -112,26 +112,26 @@ def test_zero_rl_by_hand():
 def test_a_small_model_waits_for_its_kernels_and_a_large_one_for_its_arithmetic():
     """40 sets of 192 tokens through four layers, which 160 passes train; Qwen2.5-1.5B in rows of 16,384 tokens."""
     cost, each = costs("r1_tiny", "device=cuda")["zero_rl"], ASSUMPTIONS["layer_seconds"]
-    assert (cost.decoded, cost.passed) == (4 * 40 * 192, 4 * 160)
+    assert (cost.layer_tokens, cost.layer_passes) == (4 * 40 * 192, 4 * 160)
     assert cost.gpu_hours(989, ASSUMPTIONS) * 3600 == pytest.approx(
-        cost.decoded * each["r1flow"] + cost.passed * each["training"]
+        cost.layer_tokens * each["r1flow"] + cost.layer_passes * each["training"]
     )
     large = costs("distill_qwen2.5_1.5b")["cold_start"]
     assert large.gpu_hours(989, ASSUMPTIONS) * 3600 == pytest.approx(large.training / 0.24 / 989e12)
     kernels = costs(ZERO, "evaluate.engine=transformers evaluate.batch_size=256")["evaluate/base"]
     batches = (1319 + 500) * 4 / 256
-    assert kernels.decoded == pytest.approx(24 * 2048 * batches)
+    assert kernels.layer_tokens == pytest.approx(24 * 2048 * batches)
 
 
 def test_what_gpus_showed_is_estimated_within_one_and_a_half_times():
     """One step of each kind that docs/scaling.md has, on an H200: the layers' passes and tokens, as there."""
     half, more = COUNTED["Qwen/Qwen2.5-0.5B"], COUNTED["Qwen/Qwen2.5-1.5B"]
     rows, drawn = 128 * 1024, 2 * half * 256 * 384
-    sampled = {"sampling": drawn, "decoded": 24 * 256}
-    grpo = {"training": 8 * half * rows, "passed": 24 * 16, "sampling": 2 * half * rows, "decoded": 24 * 896}
+    sampled = {"sampling": drawn, "layer_tokens": 24 * 256}
+    grpo = {"training": 8 * half * rows, "layer_passes": 24 * 16, "sampling": 2 * half * rows, "layer_tokens": 24 * 896}
     showed = [
-        (Cost("sft", half, training=6 * half * 32768, passed=24 * 4), 0.66),
-        (Cost("sft", more, training=6 * more * 32768, passed=28 * 4), 1.18),
+        (Cost("sft", half, training=6 * half * 32768, layer_passes=24 * 4), 0.66),
+        (Cost("sft", more, training=6 * more * 32768, layer_passes=28 * 4), 1.18),
         (Cost("grpo", half, **grpo, engine="transformers"), 56.6),
         (Cost("evaluate", half, **sampled, engine="transformers"), 9.7),
         (Cost("evaluate", half, **sampled, engine="r1flow"), 6.3),

@@ -34,8 +34,8 @@ class Cost:
     trained: float = 0  # tokens of forward and backward passes
     sampling: float = 0  # FLOPs
     training: float = 0  # FLOPs
-    decoded: float = 0  # layers × tokens that are drawn one after another, one for all rows of a batch at once
-    passed: float = 0  # layers × forward and backward passes
+    layer_tokens: float = 0  # layers × tokens that are drawn one after another, one for all rows of a batch at once
+    layer_passes: float = 0  # layers × forward and backward passes
     engine: str = "transformers"  # the engine that samples
     disk: float = 0  # bytes that stay on disk: the job's folder and its copy in the store
     weights: float = 0  # bytes of the model in the job's folder
@@ -56,11 +56,13 @@ class Cost:
     def gpu_hours(self, tflops: float, assumed: dict[str, Any]) -> float:
         """Hours of one GPU: by the arithmetic or, where that takes longer, by the start of each layer's kernels."""
         peak, starts = tflops * 1e12, assumed["layer_seconds"]
-        training = self.training / (of_size(assumed["training"], self.parameters) * peak)
-        sampling = self.sampling / (assumed["sampling"][self.engine] * peak)
-        # `max` keeps its first argument where either is unknown (nan): layers may be, and the FLOPs not.
-        seconds = max(training, self.passed * starts["training"]) + max(sampling, self.decoded * starts[self.engine])
-        return seconds / 3600
+        reached = of_size(assumed["training"], self.parameters) * peak
+        # `max` keeps its first argument where either is unknown (nan): the layers may be, and the FLOPs not.
+        training = max(self.training / reached, self.layer_passes * starts["training"])
+        sampling = max(
+            self.sampling / (assumed["sampling"][self.engine] * peak), self.layer_tokens * starts[self.engine]
+        )
+        return (training + sampling) / 3600
 
     def cpu_hours(self, assumed: dict[str, Any]) -> float:
         """Hours of one core."""

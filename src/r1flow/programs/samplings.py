@@ -63,7 +63,7 @@ def cost_of_sampling(estimator: Estimator, job: str, config: dict[str, Any], sam
         parameters=model.parameters,
         sampled=tokens,
         sampling=forward_flops(model.parameters, tokens),
-        decoded=decoded(config, samples, model),
+        layer_tokens=layer_tokens(config, samples, model),
         engine=config["engine"],
         disk=2 * estimator.assumed["bytes_per_token"] * tokens,
         states=states,
@@ -71,7 +71,7 @@ def cost_of_sampling(estimator: Estimator, job: str, config: dict[str, Any], sam
     )
 
 
-def decoded(config: dict[str, Any], samples: float, model: Model) -> float:
+def layer_tokens(config: dict[str, Any], samples: float, model: Model) -> float:
     """Layers × tokens that are drawn one after another, if each batch has a row as long as allowed."""
     return model.layers * config["max_new_tokens"] * samples / config["batch_size"]
 

@@ -161,7 +161,7 @@ def cost_of(
         "trained": trained,
         "sampling": forward_flops(model.parameters, drawn),
         "training": training_flops(model.parameters, trained) + forward_flops(model.parameters, scored),
-        "passed": model.layers * passes,
+        "layer_passes": model.layers * passes,
         "disk": 2 * F32 * model.parameters,
         "weights": F32 * model.parameters,
         "snapshot": model.parameters * (F32 + optimizer_of(config)),

@@ -352,7 +352,7 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
         mean,
         estimator.prompt + longest,
         drawn=seen,
-        decoded=estimator.model(job).layers * longest * rollouts(trainer) / generation_size(trainer),
+        layer_tokens=estimator.model(job).layers * longest * rollouts(trainer) / generation_size(trainer),
         scored=seen * extra_passes(trainer),
         memory=memory,
         engine="vllm" if trainer.get("use_vllm") else config["engine"],

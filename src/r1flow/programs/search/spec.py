@@ -10,7 +10,7 @@ from r1flow.core.schema import MIX, TO_LEARN
 from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.keys import OneOrMore, Positive, Seeded, Share, ShareAboveZero
 from r1flow.programs.model_sizes import UNKNOWN
-from r1flow.programs.samplings import check_sampling, decoded, memory_of_sampling
+from r1flow.programs.samplings import check_sampling, layer_tokens, memory_of_sampling
 from r1flow.programs.search.scorers import IN_PROCESS, SCORERS
 from r1flow.programs.specs import Spec
 from r1flow.recipe.stages import MODELS
@@ -91,7 +91,7 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
         parameters=parameters,
         sampled=tokens * len(models),
         sampling=sum(forward_flops(model.parameters, tokens) for model in models),
-        decoded=sum(decoded(config, samples, model) for model in models),
+        layer_tokens=sum(layer_tokens(config, samples, model) for model in models),
         engine=config["engine"],
         states=states,
         host=host,
