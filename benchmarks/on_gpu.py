@@ -240,12 +240,12 @@ def large_lines(result: dict[str, Any]) -> list[str]:
     titles = f"{'':38}{'step s':>8}{'tokens/s':>10}{'GB':>6}{'sampling':>10}{'of peak':>9}{'planned/measured':>18}"
     lines = [titles]
     for row in result["rows"]:
-        ratio = planned_s(row, result) / row["seconds"] if "seconds" in row else None
         who = row["engine"] if row["what"] == "sampling" else row["who"]
         name = f"  {row['what']} {row['shape'].split('/')[-1]} {row['length']} {who}"
         if "seconds" not in row:
             lines.append(f"{name:38}{row['left_out']}")
             continue
+        ratio = planned_s(row, result) / row["seconds"]
         sampling = f"{row['sampling_share']:.0%}" if "sampling_share" in row else ""
         lines.append(
             f"{name:38}{row['seconds']:8.2f}{row['tokens_per_s']:10,.0f}{row['memory_gb']:6.1f}{sampling:>10}"

@@ -96,15 +96,20 @@ def test_the_table_says_what_the_plan_would_have_said(bench) -> None:
     tokens, parameters = 32768, 1.5e9
     row = {"what": "sft", "shape": "Qwen/Qwen2.5-1.5B", "length": 4096, "who": "r1flow", "engine": None}
     row |= {"seconds": 0.68, "tokens": tokens, "tokens_per_s": tokens / 0.68, "memory_gb": 1.0, "peak_share": 0.5}
-    row |= {"flops": 6 * parameters * tokens, "parameters": parameters}
+    row |= {"flops": 6 * parameters * tokens, "parameters": parameters, "layers": 28}
     left = {**row, "who": "trl", "left_out": "out of memory"}
     del left["seconds"]
-    lines = bench.large_lines({"rows": [row, left], "peak_tflops": 989})
+    about = {"peak_tflops": 989, "settings": {"pass_tokens": 8192, "prompt": 128}}
+    lines = bench.large_lines({"rows": [row, left], **about})
     assert lines[1].split()[-1] == "1.83" and lines[2].endswith("out of memory")
-    # 2 · 1.5e9 parameters · 32,768 tokens at 1.6 % take 6.21 s.
+    # In passes of 512 tokens, 64 · 28 layers of 7 ms take 12.5 s.
+    about["settings"]["pass_tokens"] = 512
+    assert bench.large_lines({"rows": [row], **about})[1].split()[-1] == "18.45"
+    # 2 · 1.5e9 parameters · 32,768 tokens at 3 % take 3.31 s; 28 layers of 1 ms for each of 200 tokens 5.6 s.
     flops = 2 * parameters * tokens
     drawn = {**row, "what": "sampling", "engine": "r1flow", "flops": flops, "sampling_flops": flops}
-    assert bench.large_lines({"rows": [drawn], "peak_tflops": 989})[1].split()[-1] == "9.14"
+    for length, ratio in ((128 + 100, "4.87"), (128 + 200, "8.24")):
+        assert bench.large_lines({"rows": [drawn | {"length": length}], **about})[1].split()[-1] == ratio
 
 
 @pytest.mark.slow

@@ -112,15 +112,33 @@ def test_zero_rl_by_hand():
 def test_a_small_model_waits_for_its_kernels_and_a_large_one_for_its_arithmetic():
     """40 sets of 192 tokens through four layers, which 160 passes train; Qwen2.5-1.5B in rows of 16,384 tokens."""
     cost, each = costs("r1_tiny", "device=cuda")["zero_rl"], ASSUMPTIONS["layer_seconds"]
-    assert (cost.layer_tokens, cost.layer_passes) == (4 * 40 * 192, 4 * 160)
+    assert (cost.layer_tokens, cost.layer_passes) == (4 * (40 + 9) * 192, 4 * 160)  # and nine measurements on dev
     assert cost.gpu_hours(989, ASSUMPTIONS) * 3600 == pytest.approx(
         cost.layer_tokens * each["r1flow"] + cost.layer_passes * each["training"]
     )
     large = costs("distill_qwen2.5_1.5b")["cold_start"]
     assert large.gpu_hours(989, ASSUMPTIONS) * 3600 == pytest.approx(large.training / 0.24 / 989e12)
     kernels = costs(ZERO, "evaluate.engine=transformers evaluate.batch_size=256")["evaluate/base"]
-    batches = (1319 + 500) * 4 / 256
-    assert kernels.layer_tokens == pytest.approx(24 * 2048 * batches)
+    assert kernels.layer_tokens == 24 * 2048 * 29  # 1,819 problems, 4 samples of each, 256 a batch
+    ways = costs("r1_tiny", "device=cuda evaluate.n_problems=5")["evaluate/base"]
+    assert ways.layer_tokens == 4 * 192 * 5  # as asked, at three temperatures and paraphrased: a batch each
+
+
+@pytest.mark.parametrize(("experiment", "overrides", "stage", "passes"), [
+    (ZERO, "", "zero_rl", 24 * 220 * 32 * (1 + 2 / 3)),  # KL and vLLM's correction: a forward pass each
+    (ZERO, "zero_rl.trainer.beta=0 zero_rl.trainer.num_iterations=2", "zero_rl", 24 * 220 * 32 * (1 + 1 / 6)),
+    ("distill_qwen2.5_1.5b", "cold_start.trainer.max_steps=100", "cold_start", 28 * 100 * 20),  # packed rows are full
+    ("distill_qwen2.5_1.5b", "", "cold_start", 28 * 2 * 93733 * 5200 / 16384),
+    ("r1_tiny", "reward_model.trainer.max_steps=7", "reward_model", 4 * 7),
+    ("r1_tiny", "sft_mix.trainer.padding_free=true sft_mix.trainer.max_length=null", "sft_mix", 4 * 2 * 2400 / 32),
+])  # fmt: skip
+def test_passes_through_the_layers_by_hand(experiment, overrides, stage, passes):
+    assert costs(experiment, overrides)[stage].layer_passes == pytest.approx(passes)
+
+
+def test_a_search_draws_in_rounds_of_whole_batches():
+    cost = costs("search_tiny", "device=cuda search.n_problems=1 search.models=[zero_rl] search.budgets=[2]")["search"]
+    assert cost.layer_tokens == 4 * Run.compose(ROOT, "search_tiny").slice("search")["max_new_tokens"]
 
 
 def test_what_gpus_showed_is_estimated_within_one_and_a_half_times():

@@ -477,8 +477,7 @@ def test_an_execution_has_the_pages_of_its_report_and_links_to_them_and_to_its_s
     here, note = f"(#/experiments/{parent.info.experiment_id}/runs/", parent.data.tags["mlflow.note.content"]
     for name, page in {"report": "report.html", "configuration": "config.yaml"}.items():
         assert f"[{name}]{here}{parent.info.run_id}/artifacts/{page}?" in note.split("\n")[0]
-    links = [note.index(f"[all completions, page {n}]{here}{parent.info.run_id}/artifacts/") for n in (2, 10)]
-    assert links == sorted(links)
+    assert "2 more pages of completions are among the artifacts, in files/" in note.split("\n")[0]
     assert f"[` zero_rl `]{here}{finished.runs['zero_rl'].info.run_id}?" in note and "C1 holds here" in note
 
 

@@ -53,9 +53,9 @@ def check_option_values(options: dict[str, Any]) -> None:
 # What they cost.
 
 
-def cost_of_sampling(estimator: Estimator, job: str, config: dict[str, Any], samples: float) -> Cost:
-    """The cost of drawing so many samples, and of keeping them."""
-    model = estimator.model(job)
+def cost_of_sampling(estimator: Estimator, job: str, config: dict[str, Any], *ways: float) -> Cost:
+    """The cost of drawing samples, so many in each way of asking, and of keeping them."""
+    model, samples = estimator.model(job), sum(ways)
     tokens = samples and samples * (estimator.prompt + estimator.completion(config["max_new_tokens"]))
     states, host = memory_of_sampling(config, model.parameters)
     return Cost(
@@ -63,7 +63,7 @@ def cost_of_sampling(estimator: Estimator, job: str, config: dict[str, Any], sam
         parameters=model.parameters,
         sampled=tokens,
         sampling=forward_flops(model.parameters, tokens),
-        layer_tokens=layer_tokens(config, samples, model),
+        layer_tokens=layer_tokens(config, model, *ways),
         engine=config["engine"],
         disk=2 * estimator.assumed["bytes_per_token"] * tokens,
         states=states,
@@ -71,9 +71,13 @@ def cost_of_sampling(estimator: Estimator, job: str, config: dict[str, Any], sam
     )
 
 
-def layer_tokens(config: dict[str, Any], samples: float, model: Model) -> float:
-    """Layers × tokens that are drawn one after another, if each batch has a row as long as allowed."""
-    return model.layers * config["max_new_tokens"] * samples / config["batch_size"]
+def layer_tokens(config: dict[str, Any], model: Model, *ways: float) -> float:
+    """Layers × tokens that are drawn one after another, if each batch has a row as long as allowed.
+
+    `ways` has the samples of each way of asking, which are in batches of their own.
+    """
+    batches = sum(-(-samples // config["batch_size"]) for samples in ways)
+    return model.layers * config["max_new_tokens"] * batches
 
 
 def memory_of_sampling(config: dict[str, Any], parameters: float, reward: float = 0) -> tuple[float, float]:

@@ -153,7 +153,7 @@ def cost_of(
     states, host = memory(config, model.parameters, estimator.reward(job))
     rows = trainer["per_device_train_batch_size"]
     # A forward pass alone takes a third of the time of one with its backward pass.
-    passes = (trained + scored / 3) / (rows * (longest if trainer.get("packing") else mean))
+    passes = (trained + scored / 3) / (rows * row_tokens(trainer, mean))
     kept = 0 if trainer.get("save_strategy") == "no" else (trainer.get("save_total_limit") or 1) + 1
     fields = {
         "parameters": model.parameters,
@@ -216,9 +216,14 @@ def taught(estimator: Estimator, config: dict[str, Any], mean: float, maker: str
     """The tokens that a supervised training on rows of this mean length sees."""
     trainer, file = config["trainer"], Path(config["data"]["file"]).stem
     if trainer["max_steps"] > 0:
-        return trainer["max_steps"] * batch(trainer) * mean
+        return trainer["max_steps"] * batch(trainer) * row_tokens(trainer, mean)
     rows = estimator.rows_of(file, config["data"]["limit"], maker) / (1 - config["data"].get("general_share", 0))
     return trainer["num_train_epochs"] * rows * mean
+
+
+def row_tokens(trainer: dict[str, Any], mean: float) -> float:
+    """Tokens of each of a batch's rows: of rows of this mean length, or of one that packing fills with several."""
+    return trainer["max_length"] if trainer.get("packing") else mean
 
 
 def batch(trainer: dict[str, Any]) -> int:

@@ -181,17 +181,16 @@ def execution_note(facts: Mapping[str, str], told: str = "", scores: Mapping[str
 
 def further_pages(report: Path) -> list[str]:
     """The viewer's pages in a report's folder after its first one: files/samples-2.html, files/samples-3.html, …"""
-    found = (report / "files").glob("samples-*.html")
-    return [f"files/{page.name}" for page in sorted(found, key=lambda page: (len(page.name), page.name))]
+    return sorted(f"files/{page.name}" for page in (report / "files").glob("samples-*.html"))
 
 
 def execution_links(experiment: str, run_id: str, pages: Iterable[str], stages: Mapping[str, str]) -> str:
     """What an execution's description begins with: links to its pages and configuration, and to its stages' runs."""
-    places = []
-    for page in [*pages, "config.yaml"]:
-        number = Path(page).stem.partition("-")[2]  # of a further page of the viewer
-        name = {**PAGES, "config.yaml": "configuration"}.get(page) or f"all completions, page {number}"
-        places.append(f"[{name}]({artifact_address(experiment, run_id, page)})")
+    named, told = PAGES | {"config.yaml": "configuration"}, [*pages, "config.yaml"]
+    places = [f"[{named[page]}]({artifact_address(experiment, run_id, page)})" for page in told if page in named]
+    further = len(told) - len(places)  # of the viewer; links to dozens would fill the description
+    if further:
+        places.append(f"{further} more pages of completions are among the artifacts, in files/")
     runs = [f"[{code(stage)}]({run_address(experiment, own)})" for stage, own in stages.items()]
     return "\n\n".join(filter(None, [" · ".join(places), " · ".join(runs)]))
 

@@ -70,11 +70,11 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     families = len(data["tasks"] if estimator.origin == "generated" else data["sources"])
     problems = least(estimator.rows.get(split, UNKNOWN), limit and limit * families)
     prompts = least(estimator.rows.get(f"general_{split}", 0), limit and limit * len(data.get("general_kinds", ())))
-    given = sum(samples_given(config, temperature) for temperature in config["thinking"])
+    ways = [(problems + prompts) * config["k"], problems * config["paraphrased"]]
+    ways += [problems * samples_given(config, temperature) for temperature in config["thinking"]]
     # At most: not every thought states an answer.
-    changed = config["k"] * len(config["interventions"])
-    samples = problems * (config["k"] + given + config["paraphrased"] + changed) + prompts * config["k"]
-    return cost_of_sampling(estimator, job, config, samples)
+    ways += [problems * config["k"]] * len(config["interventions"])
+    return cost_of_sampling(estimator, job, config, *ways)
 
 
 SPEC = Spec(

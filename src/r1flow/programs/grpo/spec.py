@@ -344,6 +344,9 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     longest = trainer["max_completion_length"]
     mean = estimator.prompt + estimator.completion(longest)
     seen = rollouts(trainer) * mean
+    # Sets of completions, and of answers to the dev problems.
+    drawn = rollouts(trainer) / generation_size(trainer)
+    drawn += trainer["max_steps"] // config["dev"]["every"] + 1 if config["dev"] else 0
     return cost_of(
         estimator,
         job,
@@ -352,7 +355,7 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
         mean,
         estimator.prompt + longest,
         drawn=seen,
-        layer_tokens=estimator.model(job).layers * longest * rollouts(trainer) / generation_size(trainer),
+        layer_tokens=estimator.model(job).layers * longest * drawn,
         scored=seen * extra_passes(trainer),
         memory=memory,
         engine="vllm" if trainer.get("use_vllm") else config["engine"],

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from r1flow.programs.cost_estimate import Cost, Estimator
+from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.keys import Lora, Rows, Seeded, Share
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
@@ -28,9 +28,9 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
 def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     """The cost of training on both sides of every pair; the output is one score per text, so no logits count."""
     longest = config["trainer"]["max_length"]
-    mean = min(longest, estimator.prompt + estimator.response("preferences"))
-    trained = 2 * taught(estimator, config, mean)
-    return cost_of(estimator, job, config, trained, 2 * mean, 2 * longest, logits=lambda tokens, model: 0)
+    mean = least(estimator.prompt + estimator.response("preferences"), longest)
+    trained, pair = 2 * taught(estimator, config, mean), 2 * (longest or mean)
+    return cost_of(estimator, job, config, trained, 2 * mean, pair, logits=lambda tokens, model: 0)
 
 
 SPEC = Spec(

@@ -91,7 +91,7 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
         parameters=parameters,
         sampled=tokens * len(models),
         sampling=sum(forward_flops(model.parameters, tokens) for model in models),
-        layer_tokens=sum(layer_tokens(config, samples, model) for model in models),
+        layer_tokens=sum(layer_tokens(config, model, samples) for model in models),
         engine=config["engine"],
         states=states,
         host=host,

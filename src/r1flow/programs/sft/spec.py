@@ -7,7 +7,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import MIX
-from r1flow.programs.cost_estimate import Cost, Estimator
+from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.keys import Lora, Rows, Seeded, Share, ShareBelowOne
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
@@ -57,8 +57,8 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
 def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     maker = rows_of(job, estimator.run.stages)
     longest = config["trainer"]["max_length"]
-    mean = min(longest, estimator.prompt + estimator.response(Path(config["data"]["file"]).stem, maker))
-    return cost_of(estimator, job, config, taught(estimator, config, mean, maker), mean, longest)
+    mean = least(estimator.prompt + estimator.response(Path(config["data"]["file"]).stem, maker), longest)
+    return cost_of(estimator, job, config, taught(estimator, config, mean, maker), mean, longest or mean)
 
 
 SPEC = Spec(
