@@ -58,6 +58,7 @@ NEVER = {
     "r1flow run search_tiny seed=71": "three whole runs; tests/unit/test_search.py has the stage",
     "r1flow seeds reflection": "five whole runs",
     "r1flow seeds agent_tiny": "three whole runs",
+    "r1flow seeds agent_look_up": "three whole runs",
     "r1flow seeds failed_attempts": "three whole runs",
     "make run experiment=r1_smol run=words": "an hour and more",
     "make run experiment=r1_smol run=mine": "an hour and more",
