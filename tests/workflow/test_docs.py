@@ -57,7 +57,7 @@ NEVER = {
     "snakemake --cores all --config experiment=search_tiny": "a whole run; tests/unit/test_search.py has the stage",
     "r1flow run search_tiny seed=71": "three whole runs; tests/unit/test_search.py has the stage",
     "r1flow seeds reflection": "five whole runs",
-    "for base in 95 96 97": "nine whole runs",
+    "r1flow run r1_zero run=luck": "nine whole runs",
     "r1flow seeds agent_tiny": "three whole runs",
     "r1flow seeds agent_look_up": "three whole runs",
     "r1flow seeds failed_attempts": "three whole runs",
