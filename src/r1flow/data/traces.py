@@ -176,15 +176,15 @@ def write_calls(calls: Sequence[WorkedStep], rng: random.Random, answer: str) ->
 
 
 def cold_start_response(
-    worked: Worked, rng: random.Random, reflect: float, slip: float, tool_share: float = 0.0
+    worked: Worked, rng: random.Random, reflect: float, slip: float, careful: float = 0.0, tool_share: float = 0.0
 ) -> str:
-    """A long chain of thought in readable English, then a summary with the answer.
+    """A long chain of thought in readable English (write_chain), then a summary with the answer.
 
     `tool_share` is the chance that a calculator computes in it, where that can. What only calls solve always has them.
     """
     calls, in_head = worked.calls, worked.prose
     if not calls:
         calls = calls_for(worked) if tool_share and rng.random() < tool_share else []
-        in_head = in_head or write_chain(worked, rng, ("en",), reflect, slip)
+        in_head = in_head or write_chain(worked, rng, ("en",), reflect, slip, careful=careful)
     reasoning = write_calls(calls, rng, worked.problem.answer) if calls else in_head
     return tagged(reasoning, worked.problem.answer, rng.choice(VOICES["en"].summaries))

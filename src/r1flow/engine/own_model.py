@@ -26,7 +26,7 @@ from r1flow.recipe.stages import RECIPE, STAGES
 STARTS = ("base", "student_base")
 WITHOUT_TAGS = "r1_zero"  # in conf/template/: it tells a model what the tags are
 WRITTEN_BY_US = "short"  # the template of the models that we pretrain
-NEIGHBOURS = {"split_shares": "cold_start", "general_shares": "final"}  # get the corpus' share, so no other split moves
+NEIGHBOUR = "final"  # of the corpus, whose share it gets, so that no other split moves
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
 SMALL = 20e6  # parameters, up to which the values of experiments that pretrain are meant
 
@@ -211,7 +211,7 @@ def drop_corpus(run: dict[str, Any]) -> bool:
     if trains or not data.get("corpus"):
         return False
     data |= {"corpus": None, "tokenizer": None, "template": None}
-    for shares, neighbour in NEIGHBOURS.items():
-        data[shares][neighbour] = data[shares].get(neighbour, 0) + data[shares].get("corpus", 0)
-        data[shares]["corpus"] = 0
+    for shares in (data["split_shares"], data["general_shares"]):
+        shares[NEIGHBOUR] = shares.get(NEIGHBOUR, 0) + shares.get("corpus", 0)
+        shares["corpus"] = 0
     return True

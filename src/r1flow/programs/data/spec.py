@@ -46,6 +46,7 @@ class Corpus:
 class ColdStartShares:
     reflection_share: Share
     slip_share: Share
+    careful_share: Share
     tool_share: Share
 
 
