@@ -171,7 +171,7 @@ def test_a_split_that_there_isnt_is_refused():
     ],
 )
 def test_the_final_split_moved_no_problem_but_the_corpus_own(key, before):
-    """No problem of `final` was ever in dev or test, so no choice has seen it. The keys' order has no say."""
+    """No problem of `final` was ever in dev or test. The keys' order has no say."""
     now = yaml.safe_load((CONF / "data/reasoning_gym.yaml").read_text())[key]
     names = [identity("x", str(number)) for number in range(2000)]
     moves = {(split_of(one, before), split_of(one, now)) for one in names}
@@ -310,7 +310,7 @@ def test_what_the_corpus_says_wrong_in_thoughts_is_not_more_than_it_was():
     assert looks * corpus["slip_share"] + (1 - looks) * corpus["error_share"] <= 0.125
 
 
-def test_the_two_better_ways_to_think_are_about_equally_common():
+def test_the_shares_of_the_ways_to_think_are_those_of_the_rule():
     """The rule by which the default world was chosen (docs/claims.md), before any run in it; it is left alone."""
     data = yaml.safe_load((CONF / "data/reasoning_gym.yaml").read_text())
     assert (data["corpus"]["reflection_share"], data["corpus"]["reflection_steps"]) == (0.3, "smaller")

@@ -70,7 +70,7 @@ def test_the_answer_is_where_the_table_leads_from_the_box_that_is_asked_for(opti
 def test_the_environment_answers_the_calls_of_the_cold_start_with_the_results_that_are_written_there():
     """Whatever its shares are: no head can know these."""
     for worked in drawn():
-        response = Response(cold_start_response(worked, random.Random(worked.problem.id), 0.5, 0.5, 0.0))
+        response = Response(cold_start_response(worked, random.Random(worked.problem.id), 0.5, 0.5))
         calls = re.findall("<tool>(.*?)</tool><result>(.*?)</result>", response)
         session = Tools(TABLE).begin(vars(worked.problem))
         assert [session.call(asked) for asked, _ in calls] == [ToolCall(*call, False) for call in calls]

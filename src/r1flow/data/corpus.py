@@ -12,10 +12,10 @@ A document is of one kind, drawn by the shares of the config:
     chat_general    general prompts, answered well or badly
     prose           phrases with their translations, and sentences about a word
 
-So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed, and now and then
-with reflection (traces.py). Keep that in mind when you read what RL does to such a model: it selects, and invents
-little. In a share of the chats the words around the problem are made up, and some worked documents contain an
-error. Problems come from the corpus split only. Left out: real-world text.
+So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed, now and then in
+smaller steps or with reflection (traces.py). Keep that in mind when you read what RL does to such a model: it selects,
+and invents little. In a share of the chats the words around the problem are made up, and a share of the answers can be
+wrong. Problems come from the corpus split only. Left out: real-world text.
 """
 
 import random

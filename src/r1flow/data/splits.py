@@ -15,8 +15,8 @@ from r1flow.core.errors import UserError
 
 ID_DIGITS = 12
 # Of problems and of general prompts. It is written here because a frozen configuration has its keys sorted. `final`
-# stands next to `corpus`, from whose share it was taken: it has no problem that was ever in dev, in test, or in the
-# `final` of versions before 30 November 2026, where these two stood the other way round.
+# stands next to `corpus`, from whose share it was taken: in the default experiment it has no problem that was ever in
+# dev, in test, or in the `final` of versions before 30 November 2026, where these two stood the other way round.
 ORDER = ("cold_start", "final", "corpus", "dev", "preferences", "rejection", "rl", "sft", "test")
 GENERAL_FILES = ("general_sft", "general_rl", "general_final", "general_dev", "general_test")  # of data from outside
 

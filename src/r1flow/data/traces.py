@@ -2,6 +2,7 @@
 
     trace(worked, rng, ("en",))         "first 8 + 16 = 24, then 24 - 19 = 5, so the result is 5."
     trace(worked, rng, ("en", "de"))    "zuerst 8 + 16 = 24, then 24 - 19 = 5, also ist das Ergebnis 5."
+    … careful                           "first 8 + 16 = 18 + 6 = 24, then 24 - 19 = 14 - 9 = 5, so the result is 5."
     … with reflection                   "first 8 + 16 = 25, then 25 - 19 = 6, so the result is 6. wait, let me check:
                                         8 + 16 = 18 + 6 = 24, then 24 - 19 = 14 - 9 = 5, so the answer is 5."
     … with a calculator                 "first <tool>8 + 16 - 19</tool><result>5</result>, so the result is 5."
@@ -178,7 +179,7 @@ def write_calls(calls: Sequence[WorkedStep], rng: random.Random, answer: str) ->
 def cold_start_response(
     worked: Worked, rng: random.Random, reflect: float, slip: float, careful: float = 0.0, tool_share: float = 0.0
 ) -> str:
-    """A long chain of thought in readable English (write_chain), then a summary with the answer.
+    """A chain of thought in readable English (write_chain), then a summary with the answer.
 
     `tool_share` is the chance that a calculator computes in it, where that can. What only calls solve always has them.
     """

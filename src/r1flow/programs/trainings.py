@@ -140,14 +140,15 @@ def cost_of(
     longest: float,
     *,
     drawn: float = 0,
+    in_turn: float = 0,
     scored: float = 0,
     logits: Callable[[float, Model], float] | None = None,
     **others: Any,
 ) -> Cost:
     """The cost of a training on `trained` tokens, in rows of `mean` tokens and at most of `longest`.
 
-    `drawn` tokens are sampled, and `scored` ones get a forward pass only. `logits` gives the bytes of the logits of one
-    pass, by its tokens (default: TRL's own).
+    `drawn` tokens are sampled, with `in_turn` passes one after another, and `scored` ones get a forward pass only.
+    `logits` gives the bytes of the logits of one pass, by its tokens (default: TRL's own).
     """
     model, trainer, memory = estimator.model(job), config["trainer"], others.pop("memory", memory_of)
     states, host = memory(config, model.parameters, estimator.reward(job))
@@ -161,6 +162,7 @@ def cost_of(
         "trained": trained,
         "sampling": forward_flops(model.parameters, drawn),
         "training": training_flops(model.parameters, trained) + forward_flops(model.parameters, scored),
+        "layer_tokens": model.layers * in_turn,
         "layer_passes": model.layers * passes,
         "disk": 2 * F32 * model.parameters,
         "weights": F32 * model.parameters,

@@ -355,7 +355,7 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
         mean,
         estimator.prompt + longest,
         drawn=seen,
-        layer_tokens=estimator.model(job).layers * longest * drawn,
+        in_turn=longest * drawn,
         scored=seen * extra_passes(trainer),
         memory=memory,
         engine="vllm" if trainer.get("use_vllm") else config["engine"],
