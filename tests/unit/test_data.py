@@ -334,6 +334,23 @@ def test_cold_start_examples_are_well_formed_right_and_have_a_summary(made):
         assert parts.summary != parts.answer
 
 
+@pytest.mark.parametrize(
+    "on", [(), ("reflection_share",), ("reflection_share", "slip_share"), ("careful_share",), ("tool_share",)]
+)
+def test_each_share_of_the_cold_start_is_that_of_what_it_names(on):
+    worked = next(one for one in some_worked("products") if all(in_parts(s) != written(s) for s in one.steps))
+    shares = dict.fromkeys(("reflection_share", "slip_share", "careful_share", "tool_share"), 0.0)
+    text = data.cold_start(worked, random.Random(0), shares | dict.fromkeys(on, 1.0)).response
+    first, reflects, _ = text.partition(" check")
+    shown = {
+        "reflection_share": bool(reflects),
+        "slip_share": TOOL_TAGS[0] not in first and worked.problem.answer not in first.rpartition(" = ")[2],
+        "careful_share": in_parts(worked.steps[0]) in first,
+        "tool_share": TOOL_TAGS[0] in text,
+    }
+    assert {share for share, is_shown in shown.items() if is_shown} == {*on}
+
+
 def test_some_cold_start_examples_reflect_and_some_of_the_others_are_careful_at_once():
     rng = random.Random(0)
     worked = next(one for one in some_worked("products") if all(in_parts(s) != written(s) for s in one.steps))
@@ -444,7 +461,10 @@ def test_a_family_without_steps_is_in_rl_and_evaluation_beside_the_others_and_in
         tasks = [row["task"] for row in rows(folder, split)]
         assert tasks.count("letter_counting") == 10 and set(tasks) == {*config()["tasks"], "letter_counting"}
     assert {row["task"] for row in rows(folder, "cold_start")} == {*config()["tasks"]}
-    assert not any('the letter "' in row["text"] for row in rows(folder, "corpus"))
+    corpus = "\n".join(row["text"] for row in rows(folder, "corpus"))
+    asked = [row["question"] for row in rows(folder, "rl") if row["task"] == "letter_counting"]
+    (instruction,) = {question.partition('"')[0] for question in asked}
+    assert len(instruction) > 10 and instruction not in corpus
     assert {row["task"] for row in rows(folder, "test_paraphrased")} == {*config()["tasks"]}
 
 

@@ -290,8 +290,14 @@ def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict
 
 def cold_start(worked: Worked, rng: random.Random, config: dict[str, float]) -> ColdStart:
     problem = worked.problem
-    shares = (config[key] for key in ("reflection_share", "slip_share", "careful_share", "tool_share"))
-    response = cold_start_response(worked, rng, *shares)
+    response = cold_start_response(
+        worked,
+        rng,
+        reflect=config["reflection_share"],
+        slip=config["slip_share"],
+        careful=config["careful_share"],
+        tool_share=config["tool_share"],
+    )
     return ColdStart(problem.id, problem.task, problem.question, problem.answer, response)
 
 
