@@ -145,6 +145,20 @@ def test_the_table_has_whole_groups_with_each_reward_and_the_advantage(base: Pat
         torch.testing.assert_close(advantages, (rewards - rewards.mean()) / (rewards.std() + 1e-4), atol=1e-4, rtol=0)
 
 
+def test_tables_of_trainings_of_different_lengths_have_steps_in_common_and_no_training_has_too_many() -> None:
+    tables: dict[int, list[int]] = {}
+    for max_steps in (2, 160, 200, 201, 384, 5000):
+        steps = tables[max_steps] = []
+        samples = grpo.Samples(SimpleNamespace(log_table=lambda name, step, steps=steps: steps.append(step)))
+        samples.latest = lambda step, count: step
+        for step in range(1, max_steps + 1):
+            state = SimpleNamespace(max_steps=max_steps, global_step=step)
+            samples.on_step_end(SimpleNamespace(num_generations=8), state, None)
+    assert tables[2] == [1] and tables[160] == [1, *range(10, 161, 10)]
+    assert {*tables[384]} < {*tables[160], *range(170, 385, 10)}
+    assert all(len(steps) <= 1 + grpo.TABLES for steps in tables.values())
+
+
 @pytest.mark.parametrize("equal", [True, False])
 def test_a_training_that_learns_nothing_says_so_while_it_runs_and_at_its_end(base: Path, monkeypatch, equal) -> None:
     """Its completions are too short for an untrained model to end one; where rewards are equal, that's the cause."""

@@ -24,6 +24,7 @@ With `engine: r1flow` our own sampler draws the completions, called by TRL's `ro
 2.3.2, 2.3.4.
 """
 
+import math
 import os
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -116,7 +117,7 @@ FIELDS = {
 }
 COLUMNS = ("id", "task", "kind", "question", "answer", "entry", "check")  # columns of a row that rewards may use
 GROUPS = 2  # prompts whose completions a table of samples has
-SAMPLES_EVERY = 10  # steps between tables, or more, so that a training has no more than about
+SAMPLES_EVERY = 10  # steps between tables, or a multiple, so that trainings can be compared, and none has more than
 TABLES = 20
 
 
@@ -366,7 +367,8 @@ class Samples(TrainerCallback):
         return combined
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if state.global_step == 1 or state.global_step % max(SAMPLES_EVERY, state.max_steps // TABLES) == 0:
+        every = SAMPLES_EVERY * math.ceil(state.max_steps / (SAMPLES_EVERY * TABLES))
+        if state.global_step == 1 or state.global_step % every == 0:
             self.stage.log_table("completions", self.latest(state.global_step, GROUPS * args.num_generations))
 
     def latest(self, step: int, count: int) -> list[dict[str, Any]]:
