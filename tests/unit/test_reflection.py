@@ -23,7 +23,7 @@ def samples(way: str | None, solved: dict[str, float], reflects: float = 0.0) ->
     for problem, family in FAMILIES.items():
         number = int(problem.removeprefix(family))
         right = (number + shift) % 40 < 40 * solved[family]
-        row = {"problem_id": problem, "sample_index": 0, "correct_lenient": right, "finished": True}
+        row = {"problem_id": problem, "sample_index": 0, "correct_lenient": right, "finished": True, "task": family}
         rows.append(row | {"reflections": int(number < 40 * reflects), "intervention": way})
     return rows
 
@@ -64,18 +64,42 @@ def test_what_reflection_is_follows_from_its_worth_and_from_the_answer_before_it
     assert said_of_reflection(whole["cells"], 20) == words
 
 
+def placed_row(base: list[Row], trained: list[Row], **ways: dict[str, float]) -> dict[str, Any]:
+    """The comparison with base where it reflects as often; `ways` are what it solves of each family in each way."""
+    others = [row for way, solved in ways.items() for row in samples(way, solved)]
+    thoughts, both = {"base": base, "zero_rl": trained}, {"base": others, "zero_rl": others}
+    rows = reflection.reflection_rows(EVIDENCE, thoughts, both)
+    [row] = reflection.placed_rows(EVIDENCE, rows, thoughts, both, {"zero_rl": "base"})
+    return row
+
+
 @pytest.mark.parametrize(("own", "said"), [(0.99, HOLDS), (0.2, DOES_NOT_HOLD), (0.85, CANT_TELL)])
-def test_reflection_is_placed_as_often_in_each_family_as_the_trained_model_reflects(own, said) -> None:
-    ways = {"no_reflection": {"sums": 0.5, "products": 0.0}, "forced_reflection": {"sums": 1.0, "products": 1.0}}
-    start = [row for way, solved in ways.items() for row in samples(way, solved)]
+def test_a_start_is_made_to_reflect_as_often_in_each_family_as_the_trained_model(own, said) -> None:
+    without, forced = {"sums": 0.5, "products": 0.0}, {"sums": 1.0, "products": 1.0}
     trained = samples(None, {"sums": own, "products": own}, reflects=0.8)
-    evidence, thoughts = EVIDENCE, {"base": samples(None, ways["no_reflection"]), "zero_rl": trained}
-    rows = reflection.reflection_rows(evidence, thoughts, {"base": start, "zero_rl": changed(forced_reflection=1.0)})
-    [placed] = reflection.placed_rows(evidence, rows, {"zero_rl": "base"})
+    row = placed_row(samples(None, without), trained, no_reflection=without, forced_reflection=forced)
     sums, products = 0.8 * 1.0 + 0.2 * 0.5, 0.8 * 1.0 + 0.2 * 0.0
-    assert placed["placed"].estimate == pytest.approx((sums + products) / 2)
-    assert placed["beyond"].estimate == pytest.approx(round(40 * own) / 40 - (sums + products) / 2, abs=0.02)
-    assert reflection.said_of_placing(placed["beyond"], 20) == BEYOND[said]
+    assert row["placed"].estimate == pytest.approx((sums + products) / 2)
+    assert row["beyond"].estimate == pytest.approx(round(40 * own) / 40 - (sums + products) / 2, abs=0.02)
+    assert reflection.said_of_placing(row["beyond"], 20) == BEYOND[said]
+
+
+@pytest.mark.parametrize("reflects", [0.0, 0.3, 1.0])
+def test_a_model_that_reflects_as_often_as_its_start_is_compared_with_what_that_solves_by_itself(reflects) -> None:
+    """So a model is never ahead of itself or behind, whatever reflection would be worth elsewhere."""
+    own = samples(None, {"sums": 0.6, "products": 0.4}, reflects=reflects)
+    ways = {"no_reflection": {"sums": 0.1, "products": 0.2}, "forced_reflection": {"sums": 0.9, "products": 0.0}}
+    row = placed_row(own, own, **ways)
+    assert row["placed"].estimate == pytest.approx(0.5) and row["beyond"].estimate == 0.0
+
+
+def test_a_start_that_reflects_more_often_loses_reflection_where_it_has_some_and_only_there() -> None:
+    """Of base's thoughts the half that reflect are right; without reflection none is, and forced all would be."""
+    base = samples(None, {"sums": 0.5, "products": 0.5}, reflects=0.5)
+    trained = samples(None, {"sums": 0.5, "products": 0.5}, reflects=0.2)
+    none, every = {"sums": 0.0, "products": 0.0}, {"sums": 1.0, "products": 1.0}
+    row = placed_row(base, trained, no_reflection=none, forced_reflection=every)
+    assert row["placed"].estimate == pytest.approx(0.2)
 
 
 def test_the_report_its_summary_and_that_over_seeds_have_it(tmp_path: Path) -> None:

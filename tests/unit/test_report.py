@@ -586,8 +586,14 @@ FORCED, FORBIDDEN = "forced_reflection", "no_reflection"
 
 
 def forced_thoughts(model: str, problems: int) -> list[dict]:
-    """128 forced thoughts of each problem, and each with reflection, when all are right, and without, when none is."""
-    own = fabricate_samples(model, problems, k=128, seed=1, thinking=0.6)
+    """128 forced thoughts of each problem; base's don't reflect, and none of them is right."""
+    rows = fabricate_samples(model, problems, k=128, seed=1, thinking=0.6)
+    wrong = {"reflections": 0, "correct": False, "correct_lenient": False}
+    return [row | wrong for row in rows] if model == "base" else rows
+
+
+def with_changed(own: list[dict]) -> list[dict]:
+    """The thoughts, and each of them with reflection, when all are right, and without, when none is."""
     rows = list(own)
     for way, right in ((FORCED, True), (FORBIDDEN, False)):
         rows += [row | {"intervention": way, "correct": right, "correct_lenient": right} for row in own]
@@ -597,7 +603,8 @@ def forced_thoughts(model: str, problems: int) -> list[dict]:
 def test_many_forced_thoughts_give_pass_at_k_by_bins_and_with_reflection_placed(tmp_path):
     inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=6)
     for model in ZERO_ONLY:
-        rows = [row for row in fabricate_rows(model, 6, k=128) if row["thinking"] != 0.6] + forced_thoughts(model, 6)
+        rows = [row for row in fabricate_rows(model, 6, k=128) if row["thinking"] != 0.6]
+        rows += with_changed(forced_thoughts(model, 6))
         inputs[f"evaluate/{model}"] = evaluation(tmp_path / model, rows)
     page, summary = make(tmp_path / "report", inputs)
     parser = Balance()
@@ -608,7 +615,7 @@ def test_many_forced_thoughts_give_pass_at_k_by_bins_and_with_reflection_placed(
     assert set(found["models"]) == {*ZERO_ONLY, placed, GUESSING}
     assert set(found["differences"]["zero_rl"]) == {"base", placed}
     assert sum(row["problems"] for row in found["bins"]["base"]) == 6 * len(TASKS)
-    reflects = [row["reflections"] > 0 for row in fabricate_samples("zero_rl", 6, k=128, seed=1, thinking=0.6)]
+    reflects = [row["reflections"] > 0 for row in forced_thoughts("zero_rl", 6)]
     assert found["models"][placed][0]["estimate"] == pytest.approx(sum(reflects) / len(reflects), abs=0.03) != 0
     assert page.count(f'<th scope="row">{placed}</th>') == 1 and f"against <code>{placed}</code>" not in page
     captions = re.findall(r"<caption>(.*?) <a", page)
@@ -671,10 +678,10 @@ def place_reflection(thoughts: dict[str, list[dict]], changed: dict[str, list[di
     return with_placed(thoughts, changed, STARTS, reflection_shares(rows))
 
 
-def test_reflection_is_placed_as_often_as_the_stage_reflects_in_each_family():
+def test_the_start_reflects_as_often_as_the_stage_does_in_each_family():
     """zero_rl reflects in all thoughts about products and in no other; with reflection base is right, without wrong."""
-    own = fabricate_samples("base", 20, k=128, thinking=0.6)
-    changed = [row for row in forced_thoughts("base", 20) if row["intervention"]]
+    own = forced_thoughts("base", 20)
+    changed = [row for row in with_changed(own) if row["intervention"]]
     stage = [{**row, "reflections": int(row["task"] == "products")} for row in own]
     both = {"base": changed, "zero_rl": changed}
     models, placed = place_reflection({"base": own, "zero_rl": stage}, both)
@@ -692,6 +699,8 @@ def test_reflection_is_placed_as_often_as_the_stage_reflects_in_each_family():
     odd = [row for row in changed if row["sample_index"] % 2]  # the only thoughts of the stage that state an answer
     models, placed = place_reflection({"base": own, "zero_rl": half}, both | {"zero_rl": odd})
     assert all(row["correct_lenient"] for row in models[placed["zero_rl"]])
+    models, placed = place_reflection({"base": half, "zero_rl": half}, both)
+    assert models[placed["zero_rl"]] == half
     assert place_reflection({"base": own, "zero_rl": stage}, {}) == ({"base": own, "zero_rl": stage}, {})
 
 

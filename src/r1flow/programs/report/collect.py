@@ -150,10 +150,10 @@ class Results:
 
     @cached_property
     def reflection(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The rows of every model whose thoughts were changed, and of starts with reflection placed as a stage does."""
+        """The rows of every model whose thoughts were changed, and of starts that reflect as often as a stage."""
         own = {model: self.thinking[model][SKILL_AT] for model in self.changed}
         rows = with_intervals(self.evidence, reflection_rows(self.evidence, own, self.changed))
-        return rows, placed_rows(self.evidence, rows, self.starts)
+        return rows, placed_rows(self.evidence, rows, own, self.changed, self.starts)
 
     @cached_property
     def kinds(self) -> dict[str, dict[str, float]]:

@@ -147,7 +147,7 @@ def draw_scores(rows: Sequence[tuple[str, str, Interval, float]], name: str) -> 
 @plt.rc_context(STYLE)
 def draw_tries(lines: Mapping[str, Sequence[tuple[int, Interval]]], name: str) -> str:
     """pass@k of every model by k, with bands of its 95 % intervals; what is no model is grey: guessing dashed, a start
-    with reflection placed dotted."""
+    that reflects as often as its stage dotted."""
     figure, axes = canvas(3.1)
     for label, line in lines.items():
         ks, intervals = zip(*line, strict=True)

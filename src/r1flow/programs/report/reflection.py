@@ -1,10 +1,10 @@
 """What reflection is worth: thoughts that were changed after their first answer, beside the model's own.
 
-docs/claims.md ("What reflection is worth") has the measures and the rule, written down before the runs. The samples
-are those of evaluate.interventions (programs/evaluate/interventions.py).
+docs/claims.md ("What reflection is worth") has the measures and the rules. The samples are those of
+evaluate.interventions (programs/evaluate/interventions.py).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,9 +44,9 @@ ISNT = {
     CANT_TELL: "may or may not be worth anything: we can’t tell",
 }
 BEYOND = {
-    HOLDS: "solves more than its start does with reflection placed alike: RL added more than where to reflect",
-    DOES_NOT_HOLD: "solves no more than its start does with reflection placed alike: RL added where to reflect",
-    CANT_TELL: "may or may not solve more than its start does with reflection placed alike: we can’t tell",
+    HOLDS: "solves more than its start would if that reflected as often",
+    DOES_NOT_HOLD: "solves no more than its start would if that reflected as often",
+    CANT_TELL: "may or may not solve more than its start would if that reflected as often: we can’t tell",
 }
 
 
@@ -59,8 +59,7 @@ def reflection_rows(
     """
     rows = []
     for model, others in changed.items():
-        names = {(row["problem_id"], row["sample_index"]) for row in others}
-        own = [row for row in thoughts[model] if (row["problem_id"], row["sample_index"]) in names]
+        own = changeable(thoughts[model], others)
         solved = {OWN: share_of(own, is_solved)}
         for way in dict.fromkeys(row["intervention"] for row in others):
             solved[way] = share_of([row for row in others if row["intervention"] == way], is_solved)
@@ -71,6 +70,12 @@ def reflection_rows(
             row = {"model": model, "family": family, "samples": len(own), "of": len(thoughts[model]), "solved": kept}
             rows.append(row | {REFLECTS: over_families(evidence, of_one(evidence, reflects, family)).estimate})
     return rows
+
+
+def changeable(thoughts: Iterable[Row], changed: Iterable[Row]) -> list[Row]:
+    """Those of the thoughts that state an answer, so that they were changed after it."""
+    names = {(row["problem_id"], row["sample_index"]) for row in changed}
+    return [row for row in thoughts if (row["problem_id"], row["sample_index"]) in names]
 
 
 def share_of(rows: Iterable[Row], holds: Any) -> PerProblem:
@@ -101,28 +106,54 @@ def with_intervals(evidence: Evidence, rows: Iterable[Mapping[str, Any]]) -> lis
 
 
 def placed_rows(
-    evidence: Evidence, rows: Iterable[Mapping[str, Any]], starts: Mapping[str, str]
+    evidence: Evidence,
+    rows: Iterable[Mapping[str, Any]],
+    thoughts: Mapping[str, Sequence[Row]],
+    changed: Mapping[str, Sequence[Row]],
+    starts: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    """For each RL stage, against its start with reflection placed alike: as often in each family as the stage's.
-
-    The start's expected share is that with reflection forced, times how often the stage reflects in the problem's
-    family, and that without it, times the rest.
-    """
+    """For each RL stage, against what its start is expected to solve where it reflects as often in each family."""
     solved = {row["model"]: row["solved"] for row in rows if row["family"] == ALL}
     shares = reflection_shares(rows)
     compared = []
     for stage, start in starts.items():
         if stage in solved and {FORCED, FORBIDDEN} <= solved.get(start, {}).keys():
-            placed = {}
-            for problem, forced in solved[start][FORCED].items():
-                share = shares.get((stage, evidence.families[problem]))
-                if share is not None:
-                    placed[problem] = share * forced + (1 - share) * solved[start][FORBIDDEN][problem]
-            own = solved[stage][OWN]
-            difference = if_solved(compare_families(evidence, own, placed), own.values(), placed.values())
+            expected: dict[str, list[float]] = {}
+            own = changeable(thoughts[start], changed[start])
+            for row, other, chance in placements(own, changed[start], shares, stage, start):
+                value = (1 - chance) * is_solved(row) + chance * is_solved(other)
+                expected.setdefault(row["problem_id"], []).append(value)
+            placed = {problem: float(np.mean(values)) for problem, values in expected.items()}
+            trained = solved[stage][OWN]
+            difference = if_solved(compare_families(evidence, trained, placed), trained.values(), placed.values())
             share = as_share(over_families(evidence, placed))
             compared.append({"pair": (stage, start), "placed": share, "beyond": difference})
     return compared
+
+
+def placements(
+    thoughts: Iterable[Row],
+    changed: Iterable[Row],
+    shares: Mapping[tuple[str, str], float],
+    stage: str,
+    start: str,
+) -> Iterator[tuple[Row, Row, float]]:
+    """The thoughts of a stage's start, what may take each one's place, and with what chance, so that as many reflect.
+
+    Where the start reflects more often in a family than the stage does, some of its thoughts that reflect are continued
+    without reflection instead; where less often, some of the others with it. All else stays, also thoughts that state
+    no answer, so a model that reflects as often as its start takes nothing's place.
+    """
+    ways = {(row["intervention"], row["problem_id"], row["sample_index"]): row for row in changed}
+    for row in thoughts:
+        own = shares.get((start, row["task"]), 0.0)
+        share = shares.get((stage, row["task"]), own)
+        way, chance = FORBIDDEN, 0.0
+        if row["reflections"] > 0 and share < own:
+            chance = 1 - share / own
+        elif row["reflections"] == 0 and share > own:
+            way, chance = FORCED, (share - own) / (1 - own)
+        yield row, ways.get((way, row["problem_id"], row["sample_index"]), row), chance
 
 
 def reflection_shares(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:

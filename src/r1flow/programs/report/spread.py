@@ -135,7 +135,7 @@ class Seeds:
 
     @cached_property
     def reflection(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The rows of models and families, and of starts with reflection placed; none where a run has none."""
+        """The rows of models and families, and of starts that reflect as often as a stage; none if a run has none."""
         told = [run.summary.get("reflection") for run in self.runs]
         return reflection_over(told) if all(told) else ([], [])
 

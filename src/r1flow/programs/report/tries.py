@@ -19,7 +19,7 @@ from r1flow.core.metrics import (
     share_interval,
 )
 from r1flow.core.template import GENERAL
-from r1flow.programs.report.reflection import FORBIDDEN, FORCED
+from r1flow.programs.report.reflection import FORBIDDEN, FORCED, placements
 from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, Part, describe_interval, if_solved
 
 KS = (1, 2, 4, 8, 16, 32, 64)
@@ -42,7 +42,7 @@ def tries(
 ) -> dict[str, Any]:
     """pass@k of every model and of guessing, and what RL changed; empty if a problem has fewer than KS[-1] samples.
 
-    `starts` names the model that each stage of RL started from, `placed` that model with reflection placed alike.
+    `starts` names the model that each stage of RL started from, `placed` that model where it reflects as often.
     "lines": name → intervals, one for each of KS; "differences": (stage, other) → intervals; "bins": start → `binned`.
     """
     solved = {model: pass_at_ks(rows) for model, rows in samples.items()}
@@ -102,21 +102,19 @@ def with_placed(
     starts: Mapping[str, str],
     shares: Mapping[tuple[str, str], float],
 ) -> tuple[dict[str, Sequence[Row]], dict[str, str]]:
-    """The models' thoughts, and for each stage of RL those of its start with reflection placed as the stage places it.
+    """The models' thoughts, and for each stage of RL those of its start where that reflects as often in each family.
 
-    Such a one is a thought in which reflection is forced, with the chance that the stage reflects in the problem's
-    family (`shares`, from reflection_shares), and else one without any; a thought that states no answer can't be
-    changed, and stays. The second part of what is returned names them by stage.
+    `shares` are those of reflection_shares; which thoughts change is drawn by `placements`. The second part of what is
+    returned names them by stage.
     """
     models, placed = dict(thoughts), {}
     for stage, start in starts.items():
-        ways = {(row["intervention"], row["problem_id"], row["sample_index"]): row for row in changed.get(start, ())}
-        if stage in changed and {way for way, *_ in ways} >= {FORCED, FORBIDDEN}:
+        others = changed.get(start, ())
+        if stage in changed and {row["intervention"] for row in others} >= {FORCED, FORBIDDEN}:
             rows = []
-            for row in thoughts[start]:
-                place = (row["problem_id"], row["sample_index"])
-                reflects = random.Random(str(place)).random() < shares.get((stage, row["task"]), 0.0)
-                rows.append(ways.get((FORCED if reflects else FORBIDDEN, *place), row))
+            for row, other, chance in placements(thoughts[start], others, shares, stage, start):
+                drawn = random.Random(str((row["problem_id"], row["sample_index"]))).random()
+                rows.append(other if drawn < chance else row)
             placed[stage] = f"{start}, reflecting as {stage}"
             models[placed[stage]] = rows
     return models, placed
