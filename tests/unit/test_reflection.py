@@ -94,12 +94,19 @@ def test_a_model_that_reflects_as_often_as_its_start_is_compared_with_what_that_
 
 
 def test_a_start_that_reflects_more_often_loses_reflection_where_it_has_some_and_only_there() -> None:
-    """Of base's thoughts the half that reflect are right; without reflection none is, and forced all would be."""
-    base = samples(None, {"sums": 0.5, "products": 0.5}, reflects=0.5)
-    trained = samples(None, {"sums": 0.5, "products": 0.5}, reflects=0.2)
+    """All of base's thoughts are right, half of them reflect, and none would be right without reflection."""
     none, every = {"sums": 0.0, "products": 0.0}, {"sums": 1.0, "products": 1.0}
+    base, trained = samples(None, every, reflects=0.5), samples(None, every, reflects=0.2)
     row = placed_row(base, trained, no_reflection=none, forced_reflection=every)
-    assert row["placed"].estimate == pytest.approx(0.2)
+    assert row["placed"].estimate == pytest.approx(0.2 + 0.5)
+
+
+def test_a_start_that_reflects_too_seldom_gains_reflection_only_where_it_has_none() -> None:
+    """None of base's thoughts is right, half of them reflect, and all would be right with reflection forced."""
+    none, every = {"sums": 0.0, "products": 0.0}, {"sums": 1.0, "products": 1.0}
+    base, trained = samples(None, none, reflects=0.5), samples(None, every, reflects=0.8)
+    row = placed_row(base, trained, no_reflection=none, forced_reflection=every)
+    assert row["placed"].estimate == pytest.approx(0.8 - 0.5)
 
 
 def test_the_report_its_summary_and_that_over_seeds_have_it(tmp_path: Path) -> None:
