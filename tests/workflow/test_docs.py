@@ -52,7 +52,6 @@ NEVER = {
     "git clone <this repository>": "the whole default run",
     "r1flow seeds r1_claims": "five whole runs",
     "make run experiment=r1_zero_plain": "a whole run",
-    "make run experiment=pass_at_k": "a whole run",
     "r1flow seeds pass_at_k": "three whole runs",
     "snakemake --cores all --config experiment=agent_tiny": "a whole run; tests/train/test_episodes.py has the stage",
     "snakemake --cores all --config experiment=search_tiny": "a whole run; tests/unit/test_search.py has the stage",

@@ -112,7 +112,10 @@ def placed_rows(
     changed: Mapping[str, Sequence[Row]],
     starts: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    """For each RL stage, against what its start is expected to solve where it reflects as often in each family."""
+    """For each RL stage, against what its start is expected to solve where it reflects as often in each family.
+
+    Only thoughts that state an answer count, of both.
+    """
     solved = {row["model"]: row["solved"] for row in rows if row["family"] == ALL}
     shares = reflection_shares(rows)
     compared = []
