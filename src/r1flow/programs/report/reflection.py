@@ -74,8 +74,13 @@ def reflection_rows(
 
 def changeable(thoughts: Iterable[Row], changed: Iterable[Row]) -> list[Row]:
     """Those of the thoughts that state an answer, so that they were changed after it."""
-    names = {(row["problem_id"], row["sample_index"]) for row in changed}
-    return [row for row in thoughts if (row["problem_id"], row["sample_index"]) in names]
+    names = {sample_key(row) for row in changed}
+    return [row for row in thoughts if sample_key(row) in names]
+
+
+def sample_key(row: Row) -> tuple[str, int]:
+    """What a model's own sample and the changed ones made from it have in common."""
+    return row["problem_id"], row["sample_index"]
 
 
 def share_of(rows: Iterable[Row], holds: Any) -> PerProblem:
@@ -123,7 +128,7 @@ def placed_rows(
         if stage in solved and {FORCED, FORBIDDEN} <= solved.get(start, {}).keys():
             expected: dict[str, list[float]] = {}
             own = changeable(thoughts[start], changed[start])
-            for row, other, chance in placements(own, changed[start], shares, stage, start):
+            for row, other, chance in placements(own, changed[start], shares[start], shares[stage]):
                 value = (1 - chance) * is_solved(row) + chance * is_solved(other)
                 expected.setdefault(row["problem_id"], []).append(value)
             placed = {problem: float(np.mean(values)) for problem, values in expected.items()}
@@ -135,33 +140,33 @@ def placed_rows(
 
 
 def placements(
-    thoughts: Iterable[Row],
-    changed: Iterable[Row],
-    shares: Mapping[tuple[str, str], float],
-    stage: str,
-    start: str,
+    thoughts: Iterable[Row], changed: Iterable[Row], owns: Mapping[str, float], wanted: Mapping[str, float]
 ) -> Iterator[tuple[Row, Row, float]]:
     """The thoughts of a stage's start, what may take each one's place, and with what chance, so that as many reflect.
 
-    Where the start reflects more often in a family than the stage does, some of its thoughts that reflect are continued
-    without reflection instead; where less often, some of the others with it. All else stays, also thoughts that state
-    no answer, so a model that reflects as often as its start takes nothing's place.
+    `owns` and `wanted` are the shares of the start's and of the stage's thoughts that reflect, by family. Where the
+    start reflects more often in a family than the stage does, some of its thoughts that reflect are continued without
+    reflection instead; where less often, some of the others with it. All else stays, also thoughts that state no
+    answer, so a model that reflects as often as its start takes nothing's place.
     """
-    ways = {(row["intervention"], row["problem_id"], row["sample_index"]): row for row in changed}
+    ways = {(row["intervention"], sample_key(row)): row for row in changed}
     for row in thoughts:
-        own = shares.get((start, row["task"]), 0.0)
-        share = shares.get((stage, row["task"]), own)
+        own = owns.get(row["task"], 0.0)
+        share = wanted.get(row["task"], own)
         way, chance = FORBIDDEN, 0.0
         if row["reflections"] > 0 and share < own:
             chance = 1 - share / own
         elif row["reflections"] == 0 and share > own:
             way, chance = FORCED, (share - own) / (1 - own)
-        yield row, ways.get((way, row["problem_id"], row["sample_index"]), row), chance
+        yield row, ways.get((way, sample_key(row)), row), chance
 
 
-def reflection_shares(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
-    """Of the rows of `reflection_rows`: (model, family) → the share of its thoughts that reflect."""
-    return {(row["model"], row["family"]): row[REFLECTS] for row in rows}
+def reflection_shares(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Of the rows of `reflection_rows`: model → family → the share of its thoughts that reflect."""
+    shares: dict[str, dict[str, float]] = {}
+    for row in rows:
+        shares.setdefault(row["model"], {})[row["family"]] = row[REFLECTS]
+    return shares
 
 
 def present_reflection(

@@ -19,7 +19,7 @@ from r1flow.core.metrics import (
     share_interval,
 )
 from r1flow.core.template import GENERAL
-from r1flow.programs.report.reflection import FORBIDDEN, FORCED, placements
+from r1flow.programs.report.reflection import FORBIDDEN, FORCED, placements, sample_key
 from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, Part, describe_interval, if_solved
 
 KS = (1, 2, 4, 8, 16, 32, 64)
@@ -100,7 +100,7 @@ def with_placed(
     thoughts: Mapping[str, Sequence[Row]],
     changed: Mapping[str, Sequence[Row]],
     starts: Mapping[str, str],
-    shares: Mapping[tuple[str, str], float],
+    shares: Mapping[str, Mapping[str, float]],
 ) -> tuple[dict[str, Sequence[Row]], dict[str, str]]:
     """The models' thoughts, and for each stage of RL those of its start where that reflects as often in each family.
 
@@ -112,8 +112,8 @@ def with_placed(
         others = changed.get(start, ())
         if stage in changed and {row["intervention"] for row in others} >= {FORCED, FORBIDDEN}:
             rows = []
-            for row, other, chance in placements(thoughts[start], others, shares, stage, start):
-                drawn = random.Random(str((row["problem_id"], row["sample_index"]))).random()
+            for row, other, chance in placements(thoughts[start], others, shares[start], shares[stage]):
+                drawn = random.Random(str(sample_key(row))).random()
                 rows.append(other if drawn < chance else row)
             placed[stage] = f"{start}, reflecting as {stage}"
             models[placed[stage]] = rows
