@@ -14,12 +14,12 @@ import matplotlib.pyplot as plt
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from fabricated_run import COUNTS, SKILLS, TASKS, evaluation, fabricate_rows, fabricate_run, fabricate_samples
+from fabricated_run import COUNTS, SKILLS, TASKS, TRAINED, evaluation, fabricate_rows, fabricate_run, fabricate_samples
 from jsonschema import Draft202012Validator
 
 from r1flow.core.errors import UserError
 from r1flow.core.metrics import mean_interval
-from r1flow.programs.report import collect, figures, skills
+from r1flow.programs.report import collect, curves, figures, skills
 from r1flow.programs.report.compute import compute
 from r1flow.programs.report.ending import tell_scores, tell_verdicts
 from r1flow.programs.report.making import cost_rows, write_making
@@ -126,7 +126,25 @@ def test_the_first_screen_counts_the_claims_and_has_every_models_scores_with_int
 def test_page_needs_no_network_and_no_other_file(whole):
     page, _ = whole
     assert not re.findall(r"""(?:src|href)=["'](?!#|making.html|samples.html|files/)[^"']*|@import|url\((?!#)""", page)
-    assert page.count("<svg") == 6
+    assert page.count("<svg") == page.count("<figcaption") > 6
+
+
+def test_every_value_that_tells_of_a_trainings_health_is_drawn_and_no_others(tmp_path):
+    """Also an experiment's own rewards, below zero too; what no stage of RL has measured has no figure."""
+    inputs = fabricate_run(tmp_path / "run", models=ZERO_ONLY, problems=4)
+    own = 'rewards/"short" <b>$x$</b>'
+    path = inputs["zero_rl"] / "metrics.json"
+    metrics = json.loads(path.read_text())
+    steps = [row | ({own: -0.5} if row["step"] else {}) for row in metrics["history"]]
+    path.write_text(json.dumps(metrics | {"history": steps}))
+    page, _ = make(tmp_path / "report", inputs)
+    drawn = re.findall(r'<svg viewBox="[^"]*" role="img" aria-label="([^"]*), by training step"', page)
+    measured = set().union(*steps)
+    wanted = [curves.curve_figure(key).y_label for key in (*curves.AIMS, *curves.HEALTH) if key in measured]
+    assert len(wanted) == 11 and drawn == [*wanted, "reward &quot;short&quot; &lt;b&gt;$x$&lt;/b&gt;"]
+    assert "<b>$x$</b>" not in page
+    rows = read_csv(tmp_path / "report/files/rewards-short-b-x-b.csv")
+    assert {row["value"] for row in rows} == {"-0.5"} and len(rows) == 40
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -154,6 +172,7 @@ def test_every_figure_and_table_is_a_file_that_the_page_links_to(tmp_path):
     assert models[1]["reasoning, pass@1 % [95 % interval]"].startswith(f"{100 * told['zero_rl']:.1f} [")
     curve = [row for row in read_csv(tmp_path / "report/files/accuracy.csv") if row["stage"] == "zero_rl"]
     assert [float(row["step"]) for row in curve] == list(range(1, 41))
+    assert {row["stage"] for row in read_csv(tmp_path / "report/files/mismatch.csv")} == set(TRAINED)
 
 
 def test_pictures_have_the_colours_of_the_page_in_the_light(whole):
@@ -477,10 +496,12 @@ def test_right_and_wrong_samples_are_shown_for_every_model(whole):
         assert "✓ right" in block and "✗ wrong" in block
 
 
-def test_the_sampler_s_mismatch_is_told_of_every_rl_stage(whole):
+def test_the_paper_s_tables_stand_beside_the_models_that_they_are_about(whole, tmp_path):
     page, _ = whole
-    told = re.search(r"was at most (.*?);", " ".join(page.split()))[1]
-    assert {"0.0031 in zero_rl", "0.0031 in align_rl"} <= set(told.split(", "))
+    assert [page.count(f"<caption>The paper’s Table {number} <a") for number in (2, 5, 6)] == [1, 1, 1]
+    assert "86.7" in page and "52.7" in page and "47.0" in page
+    alone, _ = make(tmp_path / "report", fabricate_run(tmp_path / "run", models=DISTILL_ONLY, problems=4))
+    assert "The paper’s Table 2" not in alone and "The paper’s Table 5" in alone
 
 
 def test_rejection_counts_are_all_there(whole):
@@ -620,7 +641,7 @@ def test_many_forced_thoughts_give_pass_at_k_by_bins_and_with_reflection_placed(
     assert page.count(f'<th scope="row">{placed}</th>') == 1 and f"against <code>{placed}</code>" not in page
     captions = re.findall(r"<caption>(.*?) <a", page)
     assert len(set(captions)) == len(captions)
-    assert (tmp_path / "report/files/tries_thinking.svg").is_file()
+    assert (tmp_path / "report/files/tries-thinking.svg").is_file()
     assert "problems" in (tmp_path / "report/files").joinpath(
         "pass-k-by-how-often-base-is-right-with-think-forced.csv"
     ).read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from test_trace import make_run
 from r1flow.artifacts.manifest import read_json, write_json
 from r1flow.commands import seeds
 from r1flow.commands.cli import main
-from r1flow.programs.report import figures
+from r1flow.programs.report import curves
 from r1flow.programs.report.spread import (
     SELF_CORRECTION_MEANS,
     SeedRun,
@@ -301,16 +301,17 @@ def trained(seed: int, steps: int = 12) -> dict[str, dict]:
 def test_curves_are_drawn_at_the_steps_that_all_runs_have():
     runs = [SeedRun(seed, "", {}, trained(seed)) for seed in SEEDS]
     runs[1].metrics["zero_rl"]["history"][3]["accuracy"] = None
-    curves = curves_over(runs, "accuracy")
-    assert list(curves) == [stage for stage in RECIPE if stage in TRAINED]
-    assert {tuple(step for step, _ in curve) for curve in curves["zero_rl"]} == {(1, 2, 3, *range(5, 13))}
-    assert len(curves["align_rl"][0]) == 12 and len(curves["align_rl"]) == len(SEEDS)
+    found = curves_over(runs, "accuracy")
+    assert list(found) == [stage for stage in RECIPE if stage in TRAINED]
+    assert {tuple(step for step, _ in curve) for curve in found["zero_rl"]} == {(1, 2, 3, *range(5, 13))}
+    assert len(found["align_rl"][0]) == 12 and len(found["align_rl"]) == len(SEEDS)
 
 
 def test_a_band_goes_from_the_smallest_to_the_largest_run_and_the_line_is_their_mean(monkeypatch):
     drawn = []
-    monkeypatch.setattr(figures, "to_svg", lambda figure, *_: drawn.append(figure) or "")
-    figures.draw_accuracy({"zero_rl": [[(step, value) for step in range(1, 8)] for value in (0.1, 0.2, 0.6)]}, "a")
+    monkeypatch.setattr(curves, "to_svg", lambda figure, *_: drawn.append(figure) or "")
+    runs = [[(step, value) for step in range(1, 8)] for value in (0.1, 0.2, 0.6)]
+    curves.draw_curves({"zero_rl": runs}, "accuracy")
     (axes,) = drawn[0].axes
     (line,), (band,) = axes.lines, axes.collections
     heights = band.get_paths()[0].vertices[:, 1]
@@ -327,7 +328,7 @@ def test_the_page_is_whole_needs_nothing_else_and_is_the_same_twice():
     assert parser.open == [] and all(len(set(table)) == 1 for table in parser.tables)
     assert not re.findall(r"""(?:src|href)=["'](?!#|\.\./tiny-s1\d/report/)[^"']*|@import|url\((?!#)""", page)
     ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids)) and page.count("<svg") == 6  # two claims, four kinds of curves
+    assert len(ids) == len(set(ids)) and page.count("<svg") == 2 + page.count("<figcaption")  # two claims have one each
     assert "None" not in page and render_seeds(Seeds("tiny", runs)) == page
 
 

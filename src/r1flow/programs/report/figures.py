@@ -1,10 +1,11 @@
-"""The report's pictures as inline SVG: training curves, pass@1 of every model, pass@k, paired differences.
+"""The report's pictures as inline SVG: pass@1 of every model, pass@k, paired differences.
 
 Text stays text (the browser's font, selectable, small), ids get the figure's name in front (several SVGs share a page),
 colours are the page's variables where it has them, and nothing in a picture depends on the time or the machine: equal
 data give equal bytes.
 """
 
+import html
 import io
 import re
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ COLOURS = {stage: row.colour for stage, row in RECIPE.items() if row.colour}
 VARIABLES = {INK: "ink", GREY: "faint", RULE: "rule", GRID: "grid", BAND: "band", PAGE: "page", "#0b3c5d": "r1"}
 STYLE = {
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a $ in a name is a $
     "font.family": "sans-serif",
     "font.size": 9,
     "text.color": INK,
@@ -52,9 +54,6 @@ STYLE = {
     "axes.facecolor": "none",
 }
 
-Curve = Sequence[tuple[float, float]]  # (step, value)
-Curves = Mapping[str, Sequence[Curve]]  # stage -> its curve in each of the runs that are drawn
-
 
 def to_svg(figure: Figure, name: str, title: str) -> str:
     """A figure as an `<svg>` element that scales with its column; `title` is for screen readers."""
@@ -70,58 +69,13 @@ def to_svg(figure: Figure, name: str, title: str) -> str:
     svg = re.sub(r"font: (?:[\w ]+ )?([\d.]+)px [^;\"]+", r"font-size: \1px", svg)
     for colour, variable in VARIABLES.items():
         svg = svg.replace(colour, f"var(--{variable}, {colour})")
-    svg = re.sub(r'<svg [^>]*?(viewBox="[^"]+")[^>]*>', rf'<svg \1 role="img" aria-label="{title}">', svg, count=1)
-    return svg.strip()
+    box = re.search(r'viewBox="[^"]+"', svg).group()
+    head = f'<svg {box} role="img" aria-label="{html.escape(title)}">'
+    return (head + svg[svg.index(">") + 1 :]).strip()
 
 
 def canvas(height_in: float) -> tuple[Figure, Axes]:
     return plt.subplots(figsize=(WIDTH_IN, height_in), layout="constrained")
-
-
-def draw_accuracy(curves: Curves, name: str) -> str:
-    return draw_curves(curves, name, "Training accuracy by step", "accuracy of the sampled answers, %", times=100)
-
-
-def draw_dev(curves: Curves, name: str) -> str:
-    title, y_label = "Accuracy on the dev problems by step", "dev problems solved, %"
-    return draw_curves(curves, name, title, y_label, times=100, window=1)
-
-
-def draw_length(curves: Curves, name: str) -> str:
-    return draw_curves(curves, name, "Response length by training step", "mean response length, tokens")
-
-
-def draw_thinking(curves: Curves, name: str) -> str:
-    return draw_curves(curves, name, "Share of rollouts that think by step", "rollouts that think, %", times=100)
-
-
-def smoothed(values: Sequence[float], window: int) -> np.ndarray:
-    """Centred moving mean over `window` steps, fewer at the ends."""
-    half = window // 2
-    return np.array([np.mean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))])
-
-
-@plt.rc_context(STYLE)
-def draw_curves(curves: Curves, name: str, title: str, y_label: str, times: int = 1, window: int = 5) -> str:
-    """One line per training, a moving mean over `window` values: of a single run with the values as points, or of
-    several runs, with the same steps, as their mean and a band from the smallest to the largest. `times` is 100 for
-    fractions that are drawn in per cent."""
-    figure, axes = canvas(3.1)
-    for stage, runs in curves.items():
-        points = np.array(runs, dtype=float)  # runs × steps × (step, value)
-        steps, values_RS = points[0, :, 0], times * points[:, :, 1]
-        lines_RS = np.array([smoothed(values, window) for values in values_RS])
-        colour = COLOURS.get(stage, INK)
-        if len(runs) == 1:
-            axes.plot(steps, values_RS[0], ".", color=colour, alpha=0.28, markersize=4, markeredgewidth=0)
-        else:
-            axes.fill_between(steps, lines_RS.min(0), lines_RS.max(0), color=colour, alpha=0.16, linewidth=0)
-        axes.plot(steps, lines_RS.mean(0), color=colour, linewidth=2, label=stage)
-    axes.set_xlabel("training step")
-    axes.set_ylabel(y_label)
-    axes.set_ylim(bottom=0)
-    figure.legend(loc="outside lower center", ncols=min(4, len(curves)), handlelength=1, columnspacing=1.2)
-    return to_svg(figure, name, title)
 
 
 @plt.rc_context(STYLE)

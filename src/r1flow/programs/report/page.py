@@ -15,6 +15,7 @@ from r1flow.core.metrics import Interval, Row, paired_difference, share_interval
 from r1flow.core.template import GENERAL, Response
 from r1flow.programs.report import figures
 from r1flow.programs.report.collect import BASES, Results
+from r1flow.programs.report.curves import AIMS, HEALTH, REWARDS, Curves, curve_figure, draw_curves
 from r1flow.programs.report.reflection import present_reflection
 from r1flow.programs.report.rows import left_out_rows, warnings_of, whole_files
 from r1flow.programs.report.self_correction import has_several, worth
@@ -53,11 +54,28 @@ COUNTED = {  # one claim, and more than one
     NOT_IN_RUN: ("isn’t in this run", "aren’t in this run"),
 }
 
-PAPER_TABLE_6 = (
-    ("QwQ-32B-Preview (before)", "50.0 / 60.0", "90.6"),
-    ("zero RL on Qwen-32B (student_rl)", "47.0 / 60.0", "91.6"),
-    ("R1-Distill-Qwen-32B (distill)", "72.6 / 83.3", "94.3"),
-)
+# Numbers of the paper's report (arXiv 2501.12948v1), in its own order; Codeforces is a rating, the others are per cent.
+PAPER_COLUMNS = ("AIME 2024, pass@1", "AIME 2024, cons@64", "MATH-500", "GPQA Diamond", "LiveCodeBench", "Codeforces")
+PAPER_TABLES = {
+    2: (
+        ("OpenAI-o1-0912", "74.4", "83.3", "94.8", "77.3", "63.4", "1843"),
+        ("R1-Zero (zero_rl)", "71.0", "86.7", "95.9", "73.3", "50.0", "1444"),
+    ),
+    5: (
+        ("QwQ-32B-Preview", "50.0", "60.0", "90.6", "54.5", "41.9", "1316"),
+        ("R1-Distill-Qwen-1.5B (distill)", "28.9", "52.7", "83.9", "33.8", "16.9", "954"),
+        ("R1-Distill-Qwen-7B (distill)", "55.5", "83.3", "92.8", "49.1", "37.6", "1189"),
+        ("R1-Distill-Qwen-14B (distill)", "69.7", "80.0", "93.9", "59.1", "53.1", "1481"),
+        ("R1-Distill-Qwen-32B (distill)", "72.6", "83.3", "94.3", "62.1", "57.2", "1691"),
+        ("R1-Distill-Llama-8B (distill)", "50.4", "80.0", "89.1", "49.0", "39.6", "1205"),
+        ("R1-Distill-Llama-70B (distill)", "70.0", "86.7", "94.5", "65.2", "57.5", "1633"),
+    ),
+    6: (
+        ("QwQ-32B-Preview", "50.0", "60.0", "90.6", "54.5", "41.9", "–"),
+        ("R1-Zero’s recipe on Qwen-32B (student_rl)", "47.0", "60.0", "91.6", "55.0", "40.2", "–"),
+        ("R1-Distill-Qwen-32B (distill)", "72.6", "83.3", "94.3", "62.1", "57.2", "–"),
+    ),
+}
 # The models of the paper's table (journal version, Table 3) and its figures.
 DEVELOPMENT = ("zero_rl", "cold_start", "reasoning_rl", "sft_mix", "align_rl")
 PAPER_NAMES = ("R1-Zero", "Dev1", "Dev2", "Dev3", "R1")
@@ -89,10 +107,6 @@ MODEL_WORDS = {
 }
 
 DRAWN = {
-    "accuracy": figures.draw_accuracy,
-    "dev": figures.draw_dev,
-    "length": figures.draw_length,
-    "thinking": figures.draw_thinking,
     "scores": figures.draw_scores,
     "forest": figures.draw_forest,
     "tries": figures.draw_tries,
@@ -125,9 +139,12 @@ def render_report(results: Results, pictures: Mapping[str, str], config: Mapping
         shapes=shape_rows(results),
         figures=pictures,
         has_files=True,
-        mismatches=mismatches(results),
+        aims=AIMS,
+        curves=list(training_curves(results)),
+        curve_figure=curve_figure,
         table_6=table_6(results),
-        paper_table_6=PAPER_TABLE_6,
+        paper_columns=PAPER_COLUMNS,
+        paper_tables=PAPER_TABLES,
         kinds=kind_rows(results),
         temperatures=results.evidence.temperatures,
         skill_at=SKILL_AT,
@@ -270,19 +287,10 @@ def paraphrased_shares(results: Results) -> dict[str, tuple[float, float | None]
     return shares
 
 
-def mismatches(results: Results) -> list[tuple[str, float]]:
-    """For each RL stage, the largest mismatch of a step: log-probabilities of the sampler against the trainer's."""
-    values = {stage: results.values(stage, "mismatch") for stage in RL_STAGES}
-    return [(stage, max(of_steps)) for stage, of_steps in values.items() if of_steps]
-
-
 def shown_in_figures(results: Results) -> dict[str, Any]:
     """What each picture shows, by the picture's name; empty where there is nothing to show."""
     return {
-        "accuracy": training_curves(results, "accuracy"),
-        "dev": training_curves(results, "dev/accuracy"),
-        "length": training_curves(results, "length"),
-        "thinking": training_curves(results, "thinking"),
+        **training_curves(results),
         "scores": score_lines(results.evidence.scores),
         "forest": forest_lines(results.evidence.scores, results.pairs),
         "tries": tries_lines(results, "tries"),
@@ -293,13 +301,20 @@ def shown_in_figures(results: Results) -> dict[str, Any]:
 
 def draw_all(shown: Mapping[str, Any]) -> dict[str, str]:
     """The pictures by name; an empty string where there is nothing to draw."""
-    return {name: DRAWN[name](data, name) if data else "" for name, data in shown.items()}
+    return {name: DRAWN.get(name, draw_curves)(data, name) if data else "" for name, data in shown.items()}
 
 
-def training_curves(results: Results, key: str) -> figures.Curves:
-    """The curve of every RL stage that has one."""
-    curves = {stage: results.history(stage, key) for stage in RL_STAGES}
-    return {stage: [curve] for stage, curve in curves.items() if curve}
+def training_curves(results: Results) -> dict[str, Curves]:
+    """By the value's key, its curve of every stage of RL that has one; the experiment's own rewards come last."""
+    keys = set()
+    for stage in RL_STAGES:
+        for row in results.metrics.get(stage, {}).get("history", []):
+            keys |= row.keys()
+    curves: dict[str, Curves] = {}
+    for key in (*AIMS, *HEALTH, *sorted(key for key in keys if key.startswith(REWARDS))):
+        by_stage = {stage: results.history(stage, key) for stage in RL_STAGES}
+        curves[key] = {stage: [curve] for stage, curve in by_stage.items() if curve}
+    return {key: by_stage for key, by_stage in curves.items() if by_stage}
 
 
 def tries_lines(results: Results, way: str) -> dict[str, list[tuple[int, Interval]]]:

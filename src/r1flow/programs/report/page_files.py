@@ -15,7 +15,8 @@ from typing import Any
 
 from r1flow.core.files import write_whole
 from r1flow.core.metrics import Interval
-from r1flow.programs.report.figures import Curves
+from r1flow.programs.report.curves import Curves
+from r1flow.programs.report.templates import slug
 from r1flow.recipe.claims import describe_interval
 
 CsvRows = list[tuple[Any, ...]]  # of a CSV file, the first with the names of the columns
@@ -28,8 +29,8 @@ def write_page_files(folder: Path, page: str, shown: Mapping[str, Any], pictures
     folder.mkdir(exist_ok=True)  # a killed stage may have made it
     for name, svg in pictures.items():
         if svg:
-            write_whole(folder / f"{name}.svg", picture_alone(svg))
-            write_rows(folder / f"{name}.csv", LISTED.get(name, list_curves)(shown[name]))
+            write_whole(folder / f"{slug(name)}.svg", picture_alone(svg))
+            write_rows(folder / f"{slug(name)}.csv", LISTED.get(name, list_curves)(shown[name]))
     tables = Tables()
     tables.feed(page)
     for name, rows in tables.found.items():

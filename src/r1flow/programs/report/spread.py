@@ -22,18 +22,8 @@ from scipy.special import stdtr
 from r1flow.core.metrics import Interval, within_bounds
 from r1flow.core.template import GENERAL
 from r1flow.programs.report.collect import BASES, curve_of
-from r1flow.programs.report.figures import (
-    GREY,
-    INK,
-    STYLE,
-    Curves,
-    canvas,
-    draw_accuracy,
-    draw_dev,
-    draw_length,
-    draw_thinking,
-    to_svg,
-)
+from r1flow.programs.report.curves import AIMS, HEALTH, Curves, draw_curves
+from r1flow.programs.report.figures import GREY, INK, STYLE, canvas, to_svg
 from r1flow.programs.report.page import VERDICTS, beside_the_paper, headline, present_claim
 from r1flow.programs.report.reflection import present_reflection, reflection_over, summarise_reflection
 from r1flow.programs.report.self_correction import summarise_self_correction
@@ -63,7 +53,6 @@ SELF_CORRECTION_MEANS = ("corrected_share", "second_try", "difference", "tokens_
 MIN_SEEDS = 5  # with fewer no claim is decided
 # Of Holm's procedure: the chance that any claim holds of which a part's effect isn't above its floor.
 LEVEL = 0.05
-CURVES = {"accuracy": draw_accuracy, "dev/accuracy": draw_dev, "length": draw_length, "thinking": draw_thinking}
 
 
 @dataclass(frozen=True)
@@ -314,9 +303,9 @@ def describe_spread(spread: Spread) -> dict[str, Any]:
 def render_seeds(seeds: Seeds) -> str:
     """The text of the page; equal runs give equal text."""
     names, pictures = [run.seed for run in seeds.runs], []
-    for key, draw in CURVES.items():
+    for key, drawn in (AIMS | HEALTH).items():
         if curves := curves_over(seeds.runs, key):
-            pictures.append(draw(curves, key.replace("/", "-")))
+            pictures.append((draw_curves(curves, key), drawn.caption))
     return fill(
         "seeds.html.jinja",
         run=seeds.name,
