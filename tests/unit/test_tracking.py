@@ -1,5 +1,6 @@
 """Tracking: what stages write, how it reaches MLflow, and that nothing of it can hurt a run."""
 
+import errno
 import fcntl
 import json
 import os
@@ -30,7 +31,11 @@ from r1flow.tracking.spool import StageRun
 
 FACTS = {"experiment": "r1_tiny", "seed": "1", "overrides": "zero_rl.trainer.beta=0.01"}
 HASH = 64 * "0"
-CONFIG = {"seed": 1, "zero_rl": {"trainer": {"learning_rate": 1.0e-4, "betas": [0.9, 0.99]}, "note": "x" * 9000}}
+CONFIG = {
+    "evaluate/zero_rl": {"split": "test"},
+    "seed": 1,
+    "zero_rl": {"trainer": {"learning_rate": 1.0e-4, "betas": [0.9, 0.99]}, "note": "x" * 9000},
+}
 
 
 @pytest.fixture
@@ -430,8 +435,9 @@ def test_every_step_of_a_curve_arrives(finished):
 
 
 def test_data_is_linked_by_a_digest_and_models_by_reference(finished):
-    [data] = finished.runs["zero_rl"].inputs.dataset_inputs
-    assert data.dataset.name == "data" and len(data.dataset.digest) == 8
+    for name, title in (("zero_rl", "data"), ("evaluate/zero_rl", "test")):  # an evaluation reads one split
+        [data] = finished.runs[name].inputs.dataset_inputs
+        assert data.dataset.name == title and len(data.dataset.digest) == 8
     [model] = finished.client.search_logged_models([finished.runs["zero_rl"].info.experiment_id])
     assert model.name == "tiny-zero_rl" and model.model_type == "grpo" and model.params["seed"] == "1"
     assert model.tags["path"] == "results/tiny/zero_rl/model" and model.tags["mlflow.source.name"] == "r1flow"
@@ -522,11 +528,11 @@ def test_a_description_that_people_edited_stays_and_a_view_is_made_again(project
 
 @pytest.fixture
 def opened(monkeypatch):
-    """`r1flow ui` in a folder; returns the words of the server that it would start."""
+    """`r1flow ui` in a folder; returns the words of the server that it would start, and its store."""
     from r1flow.commands import ui
     from r1flow.commands.cli import main
 
-    def call(folder: Path, *words: str) -> list[str]:
+    def call(folder: Path, *words: str) -> tuple[list[str], str]:
         started = []
         (folder / "Snakefile").touch()
         monkeypatch.chdir(folder)
@@ -534,7 +540,7 @@ def opened(monkeypatch):
         assert main(["ui", *words]) == 0
         [(called, settings)] = started
         assert settings["MLFLOW_DISABLE_TELEMETRY"] == "true"
-        return called
+        return called, settings["MLFLOW_BACKEND_STORE_URI"]
 
     return call
 
@@ -544,10 +550,24 @@ def test_the_addresses_for_the_ui_have_the_experiment_s_own_id(finished, tmp_pat
         monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
         opened(finished.root, "--port", "5123")
         assert has in (told := capsys.readouterr().out) and "http://127.0.0.1:5123" in told
-    words = opened(tmp_path, "--port", "5123")
-    assert words[words.index("--backend-store-uri") + 1] == f"sqlite:///{tmp_path}/mlflow.db"
+    words, served = opened(tmp_path, "--port", "5123")
+    assert served == f"sqlite:///{tmp_path}/mlflow.db"
     assert words[words.index("--host") + 1] == "127.0.0.1" and words[words.index("--port") + 1] == "5123"
     assert "no run" in capsys.readouterr().out and [path.name for path in tmp_path.iterdir()] == ["Snakefile"]
+
+
+def test_the_ui_serves_the_database_that_the_environment_names_and_shows_its_password_to_nobody(
+    finished, tmp_path, monkeypatch, capsys, opened
+):
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "")  # as good as none
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{finished.root}/mlflow.db")
+    _, served = opened(tmp_path)
+    assert served == f"sqlite:///{finished.root}/mlflow.db" and "#/experiments/1/runs?" in capsys.readouterr().out
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://ann:secret@db.lab/mlflow")
+    words, served = opened(tmp_path)
+    told = capsys.readouterr().out
+    assert served == "postgresql://ann:secret@db.lab/mlflow" and "http://127.0.0.1:5000" in told
+    assert "secret" not in told + " ".join(words) and "no run" not in told
 
 
 def test_the_ui_refuses_a_port_that_is_taken_and_names_the_server_that_has_the_runs(tmp_path, monkeypatch, capsys):
@@ -600,12 +620,12 @@ def test_a_server_of_the_ui_that_cannot_start_is_one_line():
             signal.signal(number, handler)
 
 
-def test_a_store_of_an_earlier_version_gets_the_views_when_it_is_opened(project, store, monkeypatch):
+def test_a_store_of_an_earlier_version_gets_the_views_when_it_is_opened(project, store):
     experiment = store.client.create_experiment("old")
     store.client.set_experiment_tag(experiment, "mlflow.note.content", "ours")
     store.client.set_experiment_tag(experiment, "mlflow.sharedViewState.r1flow-rl", "of an earlier version")
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "old")
-    assert views.renew_views(project / "mlflow.db") == views.renew_views(project / "mlflow.db") == experiment
+    for _ in range(2):
+        assert views.renew_views(project / "mlflow.db", "old") == experiment
     found = store.client.get_experiment(experiment).tags
     assert found["mlflow.note.content"] == "ours" and found.keys() >= views.experiment_tags(experiment).keys()
     assert json.loads(found["mlflow.sharedViewState.r1flow-rl"])["name"] == views.VIEWS["r1flow-rl"][0]
@@ -888,6 +908,31 @@ def test_what_cannot_be_delivered_of_one_execution_holds_up_no_other(project, st
     assert f"renamed to {folders[0].name}.damaged" in capsys.readouterr().err
     assert delivery.deliver_all(spool.TRACKING)
     assert delivery.sweep(spool.TRACKING, redirected=True) == 1 and "repair or delete" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.EACCES])
+def test_a_disk_that_takes_nothing_is_no_damage_and_holds_nothing_back_once_it_does_again(
+    project, store, monkeypatch, number, capsys
+):
+    from r1flow.tracking import delivery
+
+    folder = begin(project)
+    with stage("zero_rl") as run:
+        run.log_metrics(1, {"reward": 0.5})
+    spool.end_execution("tiny", project, "FINISHED")
+    write = delivery.write_json
+
+    def refuse(path: Path, value: Any) -> None:
+        if path.name != "delivered.json":
+            return write(path, value)
+        raise OSError(number, os.strerror(number), str(path.with_name(f"{path.name}.here-1.partial")))
+
+    monkeypatch.setattr(delivery, "write_json", refuse)
+    assert not delivery.deliver_all(spool.TRACKING) and folder.exists()
+    assert os.strerror(number) in capsys.readouterr().err
+    monkeypatch.setattr(delivery, "write_json", write)
+    assert delivery.deliver_all(spool.TRACKING) and not folder.exists()
+    assert store()["zero_rl"].data.metrics["curve/reward"] == 0.5
 
 
 def set_aside(folder: Path) -> list[dict]:
@@ -1180,6 +1225,49 @@ def test_what_is_no_mlflow_server_gets_no_record_and_is_one_line(project, monkey
     assert (folder / "zero_rl.jsonl").exists()
     [said] = [line for line in capsys.readouterr().err.splitlines() if "WARNING mlflow" not in line]
     assert said.startswith(f"{folder.relative_to(project)}: ") and len(said) < 1100
+
+
+def test_an_evaluation_whose_replies_are_lost_shows_each_score_once(project, store, monkeypatch):
+    import mlflow
+
+    from r1flow.tracking import delivery
+
+    begin(project)
+    with stage("zero_rl") as run:
+        run.finish({}, publish("zero_rl"))
+    model = sha256(Path("results/tiny/zero_rl/manifest.json"))
+    with stage("evaluate/zero_rl", {"model": model, "data": HASH}) as run:
+        run.finish(EVALUATION, publish("evaluate/zero_rl", model=False))
+    original, lost = mlflow.MlflowClient.log_batch, set()
+
+    def log_batch(self, run_id, **what):
+        original(self, run_id, **what)
+        if str(what) not in lost:
+            lost.add(str(what))
+            raise mlflow.MlflowException("no reply")
+
+    monkeypatch.setattr(mlflow.MlflowClient, "log_batch", log_batch)
+    while not delivery.deliver_all(spool.TRACKING):
+        pass
+    monkeypatch.setattr(mlflow.MlflowClient, "log_batch", original)
+    runs = store()
+    [model] = store.client.search_logged_models([runs["zero_rl"].info.experiment_id])
+    scores = [(metric.dataset_name, metric.key) for metric in model.metrics]
+    assert len(lost) > 4 and len(scores) == len(set(scores)) == 4
+    history = store.client.get_metric_history(runs["tiny"].info.run_id, "pass_at_1/zero_rl")
+    assert [point.value for point in history] == [0.61]
+
+
+def test_a_table_has_no_number_that_a_browser_can_t_read_and_a_stage_all_of_its_keys(project, store, monkeypatch):
+    keys = {f"key_{number}": number for number in range(150)}
+    monkeypatch.setitem(CONFIG, "zero_rl", keys)
+    begin(project)
+    with stage("zero_rl") as run:
+        run.log_table("samples", [{"a": float("nan"), "b": 1}, {"a": float("inf"), "b": None}, {"b": 2.5}])
+    found = store()["zero_rl"]
+    table = Path(store.client.download_artifacts(found.info.run_id, "samples.json")).read_text()
+    assert json.loads(table) == {"columns": ["a", "b"], "data": [[None, 1], [None, None], [None, 2.5]]}
+    assert {key: int(value) for key, value in found.data.params.items()} == keys
 
 
 @pytest.mark.parametrize("tag", ["no list", "7", "[" * 9000])

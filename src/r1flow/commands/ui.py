@@ -3,8 +3,9 @@
     r1flow ui                 http://127.0.0.1:5000, on this machine only
     r1flow ui --port 5001     beside another project's
 
-It is MLflow's own server on mlflow.db, in its half for trainings and without its telemetry. The server has worker
-processes, which it leaves behind when it is ended, so they are one group, which ends with this command.
+It is MLflow's own server on mlflow.db, or on the database that $MLFLOW_TRACKING_URI names, in its half for trainings
+and without its telemetry. The server has worker processes, which it leaves behind when it is ended, so they are one
+group, which ends with this command.
 """
 
 import argparse
@@ -42,13 +43,18 @@ def run(arguments: argparse.Namespace) -> None:
     check_port(arguments.port)
     base = f"http://{HOST}:{arguments.port}"
     follow_move(Path())
-    if experiment := renew_views(Path("mlflow.db")):
+    place = spool.store(Path())
+    database = place["uri"].removeprefix("sqlite:///")
+    if database == place["uri"]:  # on another database's server, which only MLflow asks
+        print(f"MLflow's pages, once its server has started: {base}", flush=True)
+    elif experiment := renew_views(Path(database), place["experiment"]):
         print("\n".join(["MLflow's pages, once its server has started:", *addresses(experiment, base)]), flush=True)
     else:
         print(f"no run has been recorded here yet; {base} will show an empty store", flush=True)
-    store = spool.project_store(Path())["uri"]
-    words = ["--backend-store-uri", store, "--host", HOST, "--port", str(arguments.port), "--workers", "1"]
-    serve_until_told([sys.executable, "-m", "mlflow", "ui", *words], os.environ | SETTINGS)
+    words = ["--host", HOST, "--port", str(arguments.port), "--workers", "1"]
+    # Not an argument, which others on this machine could read: a database's address may have a password.
+    backend = {"MLFLOW_BACKEND_STORE_URI": os.environ.get(spool.URI) or place["uri"]}
+    serve_until_told([sys.executable, "-m", "mlflow", "ui", *words], os.environ | SETTINGS | backend)
 
 
 def serve_until_told(command: list[str], environment: dict[str, str]) -> None:

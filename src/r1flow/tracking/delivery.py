@@ -23,9 +23,9 @@ metrics back from MLflow.
 """
 
 import fcntl
-import io
 import itertools
 import json
+import math
 import os
 import re
 import resource
@@ -40,7 +40,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import mlflow
-import pandas
 from google.protobuf.json_format import ParseError
 from mlflow.entities import (
     Dataset,
@@ -51,7 +50,6 @@ from mlflow.entities import (
     LoggedModelStatus,
     Metric,
     Param,
-    RunTag,
 )
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
@@ -94,8 +92,6 @@ LOG_LATER_MS = 60_000  # a log that was written so long after its stage's end is
 MEMORY = 4 * 2**30  # bytes; MLflow and a run's records take 0.3 GB
 ARTIFACT_SERVERS = ("mlflow-artifacts", "http", "https")  # schemes of artifacts' addresses that a server may name
 CREDENTIALS = ("username", "password", "token", "auth", "aws_sigv4", "client_cert_path")  # in MLflow's MlflowHostCreds
-# Also MLflow's limits: a call with more is refused.
-METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
 # A record that MLflow will never take is set aside; any other failure is tried again. BAD_REQUEST may be either: a
 # server whose database has just gone says that, and so does a proxy.
 HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"}
@@ -130,7 +126,6 @@ RECORDS = {  # the fields that a line of each kind must have
     "outputs": {"folder": str, "is_model": bool},
     "end": {"time": int, "status": str},
 }
-Point = tuple[str, float, int, int]  # name, value, time in ms, step
 
 
 def main(argv: list[str]) -> int:
@@ -219,15 +214,22 @@ def is_outage(folder: Path, error: Exception) -> bool:
 
 
 def is_inside(folder: Path, error: Exception) -> bool:
-    """Whether the error is that one of the folder's own files can't be read."""
-    return isinstance(error, OSError) and folder in Path(str(error.filename)).parents
+    """Whether one of the folder's own files can't be read. If one can't be written, the disk is at fault."""
+    if not isinstance(error, IsADirectoryError | PermissionError):
+        return False
+    file = Path(str(error.filename))
+    return folder in file.parents and file.suffix in (".jsonl", ".json")
 
 
 def set_aside(folder: Path) -> None:
     """Rename a folder that can't be delivered, so that it is skipped; a live execution's stays until that has ended."""
-    if not is_being_written(folder / f"{PARENT}.jsonl"):
+    if is_being_written(folder / f"{PARENT}.jsonl"):
+        return
+    try:
         folder.rename(damaged(folder))
         print(f"{folder}: can't be read; renamed to {damaged(folder).name}", file=sys.stderr, flush=True)
+    except OSError as error:
+        complain(folder, error)
 
 
 def damaged(folder: Path) -> Path:
@@ -486,86 +488,85 @@ class Delivery:
 
     def log_params(self, name: str, config: dict[str, Any]) -> None:
         params = [Param(mlflow_name(key), storable(value)[:PARAM_CHARS]) for key, value in flat(config) if key]
-        for some in chunks(params, PARAMS_PER_CALL):
-            self.client.log_batch(self.run_id(name), params=some)
+        self.client.log_batch(self.run_id(name), params=params)
 
     def log_inputs(self, name: str) -> None:
-        """Inputs that are models this store knows are linked; everything else is a dataset with its hash."""
-        datasets, models = [], []
-        for word, digest in self.ledger["runs"][name]["inputs"].items():
+        """Inputs that are models this store knows are linked; everything else is a dataset with its hash.
+
+        Of the data an evaluation reads one split, which names it here as it does in the model's metrics.
+        """
+        datasets, models, run = [], [], self.ledger["runs"][name]
+        for word, digest in run["inputs"].items():
             if model := self.model_of(digest):
                 models.append(LoggedModelInput(model.model_id))
             else:
-                shown = self.ledger["runs"][name].get("data_sets", {}).get(word, {})
-                data = Dataset(word, digest[:DIGEST_CHARS], "r1flow", json.dumps({"input": word}), **shown)
+                shown = run.get("data_sets", {}).get(word, {})
+                title = run.get("split") or word if word == "data" else word
+                data = Dataset(title, digest[:DIGEST_CHARS], "r1flow", json.dumps({"input": word}), **shown)
                 datasets.append(DatasetInput(data, [InputTag("mlflow.data.context", word)]))
         if datasets or models:
             self.client.log_inputs(self.run_id(name), datasets, models)
 
     def on_metrics(self, name: str, records: tuple[SpoolLine, ...]) -> None:
-        points: list[Point] = []
+        metrics = []
         for record in records:
             for key, value in record["values"].items():
-                points.append((metric_name(key), value, record["time"], record["step"]))
+                metrics.append(Metric(metric_name(key), value, record["time"], record["step"]))
         stage = self.ledger["runs"][name]["stage"]
         if stage.startswith("evaluate/"):
-            points = self.share(name, stage.removeprefix("evaluate/"), points)
-        self.log_points(self.run_id(name), points)
+            metrics = self.share(name, stage.removeprefix("evaluate/"), metrics)
+        self.client.log_batch(self.run_id(name), metrics=metrics)
 
-    def share(self, name: str, model: str, points: list[Point]) -> list[Point]:
+    def share(self, name: str, model: str, metrics: list[Metric]) -> list[Metric]:
         """Show an evaluation's scores on the model and its headlines on the parent and on the model's run; the rest."""
-        scores = [point for point in points if SCORE.fullmatch(point[0])]
+        scores: dict[Metric, str] = {}
+        for metric in metrics:
+            if match := SCORE.fullmatch(metric.key):
+                scores[metric] = match[1]
         if not scores:
-            return points
+            return metrics
         parent = self.run_id(PARENT)
         wanted = self.ledger["runs"][PARENT].get("headlines")  # None: it isn't known
         headlines, shown = [], []
-        for point in scores:
-            key, *value_and_place = point
-            beginning = HEADLINES.get(key.split("/")[1])
-            headlines += [point] if beginning else []
-            if beginning and (wanted is None or f"{beginning}/{model}" in wanted):
-                shown.append((f"{beginning}/{model}", *value_and_place))
-        self.log_points(parent, shown)
+        for metric, asked in scores.items():
+            if asked in HEADLINES:
+                headlines.append(metric)
+                title = f"{HEADLINES[asked]}/{model}"
+                if wanted is None or title in wanted:
+                    shown.append(Metric(title, metric.value, metric.timestamp, metric.step))
+        self.client.log_batch(parent, metrics=shown)
         inputs = self.ledger["runs"][name]["inputs"]
         known = self.model_of(inputs.get("model"))
         if not known:
-            return points
+            return metrics
         split = self.ledger["runs"][name].get("split") or "test"
         files = {"general": f"general_{split}", "paraphrased": f"{split}_paraphrased"}
-        digest, metrics = inputs.get("data", "")[:DIGEST_CHARS], []
-        for key, *value_and_place in scores:
-            metrics.append(Metric(key, *value_and_place, known.model_id, files.get(key.split("/")[1], split), digest))
-        self.client.log_batch(self.run_id(name), metrics=metrics)
+        digest, of_model = inputs.get("data", "")[:DIGEST_CHARS], []
+        for metric, asked in scores.items():
+            place = metric.timestamp, metric.step, known.model_id, files.get(asked, split), digest
+            of_model.append(Metric(metric.key, metric.value, *place))
+        self.client.log_batch(self.run_id(name), metrics=of_model)
         try:
-            self.log_points(known.source_run_id, headlines)
+            self.client.log_batch(known.source_run_id, metrics=headlines)
         except MlflowException as error:
             ours = [run["id"] for run in self.ledger["runs"].values()]
             if DELETED not in str(error) or known.source_run_id in ours:
                 raise  # else an earlier execution's run was deleted, and has nothing to show
-        return [point for point in points if point not in scores]
-
-    def log_points(self, run_id: str, points: list[Point]) -> None:
-        for some in chunks([Metric(*point) for point in points], METRICS_PER_CALL):
-            self.client.log_batch(run_id, metrics=some)
+        return [metric for metric in metrics if metric not in scores]
 
     def on_tag(self, name: str, record: SpoolLine) -> None:
-        value = storable(record["value"])[:TAG_CHARS]
-        self.client.log_batch(self.run_id(name), tags=[RunTag(mlflow_name(record["key"]), value)])
-        if record["key"].startswith("claims."):
-            self.client.set_tag(self.run_id(PARENT), record["key"], record["value"])
+        tag = mlflow_name(record["key"]), storable(record["value"])[:TAG_CHARS]
+        for run in (name, PARENT) if record["key"].startswith("claims.") else (name,):
+            self.client.set_tag(self.run_id(run), *tag)
 
     def on_table(self, name: str, record: SpoolLine) -> None:
         """All rows of this table so far, as one file: `log_table` would add them twice when a reply was lost."""
         rows = list(itertools.chain.from_iterable(part["rows"] for part in self.tables(name, record)))
         file = f"{mlflow_name(record['name'])}.json"
-        columns: dict[str, list[Any]] = {}
-        if rows:
-            for key in rows[0]:
-                columns[key] = [row.get(key) for row in rows]
-        whole = io.StringIO()
-        pandas.DataFrame(columns).to_json(whole, orient="split", index=False)
-        self.client.log_text(self.run_id(name), whole.getvalue(), file)
+        columns, cells = list(rows[0]) if rows else [], []
+        for row in rows:
+            cells.append([cell(row.get(column)) for column in columns])
+        self.client.log_text(self.run_id(name), json.dumps({"columns": columns, "data": cells}), file)
         shown = self.client.get_run(self.run_id(name)).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]")
         entry, known = {"path": file, "type": "table"}, json_list(shown)
         if entry not in known:
@@ -850,9 +851,9 @@ def mlflow_name(key: str) -> str:
     return "/".join(part for part in parts if part.strip(".") and part)[:250] or "_"
 
 
-def chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def cell(value: Any) -> Any:
+    """A table's value as JSON that a browser reads: it has neither NaN nor infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def record_of_line(line: bytes) -> SpoolLine:

@@ -8,7 +8,6 @@ What a user, a model or an error wrote stands in code, where Markdown is text.
 """
 
 import json
-import os
 import re
 import shlex
 import sqlite3
@@ -228,15 +227,14 @@ def block(lines: Iterable[str], width: int = 110) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def renew_views(database: Path) -> str | None:
-    """The id of our experiment in a store that is a file, with its views up to date; None without such an experiment.
+def renew_views(database: Path, name: str) -> str | None:
+    """The id of the experiment in a store that is a file, with its views up to date; None without such an experiment.
 
     A store that an earlier version made has none until the next run, whose delivery writes them.
     """
     known = None
     try:
         with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=rw", uri=True, timeout=30)) as store, store:
-            name = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
             known = store.execute("SELECT experiment_id FROM experiments WHERE name = ?", (name,)).fetchone()
             for key, value in experiment_tags(str(known[0])).items() if known else ():
                 # People edit the description.
