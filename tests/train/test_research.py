@@ -2,6 +2,7 @@
 
 import json
 import threading
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from random_model import make_random_model
 from r1flow.api.answering import Draft, Section, read_object_of, reference_fault
 from r1flow.commands import serve
 from r1flow.commands.cli import main
+from r1flow.commands.research import ASKED, named
 from r1flow.core.errors import UserError
 from r1flow.data.passages import LONGEST, Passages
 
@@ -84,6 +86,19 @@ def test_long_paragraphs_are_cut_into_passages_and_links_do_not_lead_out(notes, 
     passages = Passages(notes)
     assert passages.find("zebra", 3) == []
     assert {len(each.text) <= LONGEST for each in passages.find("word", 9)} == {True}
+
+
+def test_lines_end_where_editors_end_them_so_that_rows_stay_whole(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "one\u2028two\x85three"}\r\n{"text": "four"}\n', newline="")
+    assert [(each.line, each.text) for each in Passages(tmp_path).find("four", 3)] == [(2, "four")]
+    [found] = Passages(tmp_path).find("three", 3)
+    assert (found.line, found.text.split()) == (1, ["one", "two", "three"])
+
+
+def test_the_same_question_has_the_same_folder_and_another_one_another():
+    asked = dict.fromkeys(ASKED, 1) | {"question": "Who built it?"}
+    first, second = (Namespace(**asked, command=object()) for _ in range(2))
+    assert named(first) == named(second) != named(Namespace(**asked | {"seed": 2}))
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ number = 3
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A user's module `my_rewards` that can be imported."""
     (tmp_path / "my_rewards.py").write_text(OWN)
+    (tmp_path / "broken_rewards.py").write_text("import math\nmath.foo\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield
     sys.modules.pop("my_rewards", None)
@@ -206,7 +207,8 @@ BAD = [
     ({"a": None}, "the keys name, weight"),
     ({"a": 3}, "the keys name, weight"),
     ({"my_rewards.number": {}}, "isn't a function"),
-    ({"my_rewards.brevity": {}}, "has no attribute 'brevity'; put the reward into my_rewards.py"),
+    ({"my_rewards.brevity": {}}, "my_rewards.py has no brevity; put the reward into my_rewards.py"),
+    ({"broken_rewards.any": {}}, r"broken_rewards.py can't be imported \(AttributeError: .*\); mend it"),
     ({"no_such_module.brevity": {}}, "No module named 'no_such_module'"),
     ({"my_rewards.listed": {"args": {"words": 3}}}, "known: values"),
     ({"no_such_package.rewards.brevity": {}}, "put the reward into no_such_package/rewards.py in"),

@@ -52,6 +52,12 @@ def costs(experiment: str, overrides: str = "") -> dict[str, Cost]:
     return {cost.job: cost for cost in run.costs}
 
 
+def test_a_file_of_problems_has_no_responses_whatever_its_split_is():
+    estimator = cost_estimate.Estimator(Run.compose(ROOT, "r1_tiny"), ASSUMPTIONS, {})
+    sizes = {name: estimator.text(name, 100) for name in ("rl", "test", "final", "final_paraphrased", "cold_start")}
+    assert sizes["rl"] == sizes["test"] == sizes["final"] == sizes["final_paraphrased"] < sizes["cold_start"]
+
+
 def model_folder(folder: Path, **shapes: list[int]) -> Path:
     """A model of which only the sizes matter."""
     folder.mkdir()

@@ -81,6 +81,23 @@ def test_every_format_is_graded_alike_and_written_with_the_verdicts(ending, tmp_
     assert [row["correct"] for row in rows] == (["True", "True", "False", "True", ""] if ending == ".csv" else VERDICTS)
 
 
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_column_that_only_a_later_row_has_is_written(ending, tmp_path):
+    write_table(tmp_path / f"a{ending}", [{"completion": "5"}, {"completion": "6", "note": "late"}])
+    rows = read_table(tmp_path / f"a{ending}", {})
+    assert [row["completion"] for row in rows] == ["5", "6"] and [row["note"] for row in rows][1] == "late"
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [("a.jsonl", [{"a": "\ud800"}]), ("a.csv", [{"a": "\ud800"}]), ("a.parquet", [{"a": 1}, {"a": "b"}])],
+)
+def test_a_row_that_a_format_has_no_room_for_is_one_line_and_leaves_no_file(name, rows, tmp_path):
+    with pytest.raises(UserError, match=rf"{name}: a row can't be written as \.\w+ \(.*\); mend that row") as caught:
+        write_table(tmp_path / name, rows)
+    assert "\n" not in str(caught.value) and not [*tmp_path.iterdir()]
+
+
 def test_words_say_the_share_and_which_golds_cannot_be_read(file, capsys):
     assert printed(capsys, "answers.jsonl").splitlines() == [
         "answers.jsonl: 3 of 4 are right (75.0 %)",

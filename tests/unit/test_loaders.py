@@ -607,6 +607,12 @@ def test_a_column_whose_name_has_a_dot_is_itself_before_it_is_a_field_of_another
             assert [row["answer"] for row in found] == [answer]
 
 
+def test_a_column_of_a_csv_may_have_a_dot_in_its_name(tmp_path):
+    (tmp_path / "train.csv").write_text("question,extra.a\n2 + 3?,5\n")
+    found, _ = loaded(tmp_path, "train.csv", gold_source(answer="extra.a"))
+    assert [row["answer"] for row in found] == ["5"]
+
+
 def test_a_first_line_that_is_damaged_is_counted_and_refuses_no_file(tmp_path):
     (tmp_path / "train.jsonl").write_text('{"question": "2 +\n{"question": "3 + 2?", "answer": "5"}\n')
     assert next(loaders.column_names([tmp_path / "train.jsonl"])) == ["question", "answer"]

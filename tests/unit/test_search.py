@@ -259,6 +259,10 @@ def test_only_reasoning_problems_that_can_be_graded_are_asked(tmp_path: Path) ->
             "search.strategies.dvts: a server that is asked for text can't end a step",
         ),
         (
+            "strategy@search.strategies=[direct,budget_forcing] search.engine=openai +search.engine_options.chat=true",
+            "search.strategies.budget_forcing: a chat can't go on with a completion",
+        ),
+        (
             "search.engine=vllm",
             "search.strategies.own_logprob.args.scorer: own_logprob needs the model in this process",
         ),

@@ -184,6 +184,8 @@ def test_a_request_with_a_limit_of_its_own_needs_room_for_that_alone(monkeypatch
     monkeypatch.setattr(strategies, "encode", lambda tokenizer, prompts, openings: [[0] * 496])
     fits = strategies.fits_in(SimpleNamespace(tokenizer=None, positions=512), LONGEST)
     assert [fits(SampleRequest("", 1, most=most)) for most in (0, 16, 17)] == [False, True, False]
+    monkeypatch.setattr(strategies, "encode", None)  # a server's chat has no tokenizer, and no limit that we know
+    assert strategies.fits_in(SimpleNamespace(tokenizer=None, positions=None), LONGEST)(SampleRequest("", 1))
 
 
 def test_the_strategy_of_the_documentation_works_from_a_file_of_ones_own(tmp_path: Path, monkeypatch) -> None:

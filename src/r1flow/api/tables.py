@@ -14,7 +14,7 @@ from typing import Any
 
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
-from r1flow.core.files import write_whole
+from r1flow.core.files import one_line, write_whole
 from r1flow.core.row_files import rows_of_text
 from r1flow.core.schema import write_jsonl
 
@@ -54,6 +54,11 @@ def write_table(path: Path, rows: Sequence[TableRow]) -> None:
         partial.replace(path)
     except OSError as error:
         raise UserError(f"{path}: can't be written ({error}); make room, or name another file") from None
+    except (ValueError, TypeError) as error:  # half of a surrogate pair; values of several types in one column
+        raise UserError(
+            f"{path}: a row can't be written as {path.suffix} ({one_line(error)}); mend that row, or name a file of"
+            " another format"
+        ) from None
     finally:
         partial.unlink(missing_ok=True)
 
@@ -89,7 +94,7 @@ def write_list(path: Path, rows: Sequence[TableRow]) -> None:
 
 def write_csv(path: Path, rows: Sequence[TableRow]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        writer = csv.DictWriter(file, names_in(rows))
         writer.writeheader()
         writer.writerows(rows)
 
@@ -98,7 +103,15 @@ def write_parquet(path: Path, rows: Sequence[TableRow]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    parquet.write_table(pa.Table.from_pylist(rows), path)
+    columns = {}
+    for name in names_in(rows):
+        columns[name] = [row.get(name) for row in rows]
+    parquet.write_table(pa.table(columns), path)
+
+
+def names_in(rows: Sequence[TableRow]) -> list[str]:
+    """The columns of all rows: later ones may have more than the first."""
+    return list(dict.fromkeys(name for row in rows for name in row))
 
 
 READERS: dict[str, Callable[[Path], list[TableRow]]] = {

@@ -49,7 +49,9 @@ def take_outputs(stage: str, identity: str, work: Path) -> bool:
         shutil.copytree(source, work, dirs_exist_ok=True, copy_function=shutil.copyfile, ignore=odd)
         then, fault = provenance.recorded(work)
         fault = fault or (None if manifest.read_cost(work / "cost.json") else "cost.json is missing or can't be read")
-        if not fault and then["identity"] == identity:
+        if not fault and then["identity"] != identity:
+            fault = "it is another stage's result"
+        if not fault:
             with suppress(OSError):  # somebody else's
                 os.utime(source)  # just used, so the last to be removed when the store is trimmed
             return True

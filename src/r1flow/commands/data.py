@@ -13,6 +13,7 @@ from typing import Any
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import add_json, tell
 from r1flow.core.errors import UserError, listed
+from r1flow.core.row_files import column_of
 from r1flow.data import leaks, pools
 from r1flow.data.decontaminate import Kind
 from r1flow.data.sources import here
@@ -86,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def column_for(option: str, given: str | None, usual: tuple[str, ...], names: list[str], file: Path) -> str:
     """The column that the user named, or the first usual name that the file has; raises UserError without one."""
-    if given and given.partition(".")[0] not in names:
+    if given and column_of(given, names) not in names:
         raise UserError(f"--{option} {given}: {file} has no such column; it has {listed(names, 20)}")
     if name := given or next((name for name in usual if name in names), None):
         return name

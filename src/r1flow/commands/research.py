@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from r1flow.api.answering import Chat, Exchange, Research
 
 SHOWN = 200  # characters of a passage, in the terminal
+# What makes two calls the same question, asked in the same way.
+ASKED = ("question", "model", "folder", "report", "rounds", "found", "gold", "engine", "url", "served")
+ASKED += ("temperature", "top_p", "max_new_tokens", "seed")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +108,7 @@ def load_chat(arguments: argparse.Namespace) -> "Chat":
 
 def named(arguments: argparse.Namespace) -> str:
     """A folder's name that the same question, asked in the same way, has again."""
-    asked = {name: str(value) for name, value in vars(arguments).items() if name not in ("out", "json", "run")}
+    asked = {name: str(getattr(arguments, name)) for name in ASKED}
     words = "".join(char if char.isalnum() else "-" for char in arguments.question.lower())[:40].strip("-")
     return f"{words}-{hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]}"
 

@@ -27,16 +27,19 @@ def find_named(block: str, what: str, name: str, ours: Mapping[str, Any]) -> Any
         raise UserError(f"{block}: there is no {what} {name!r}{known}")
     find_modules_here()
     file = f"{module.replace('.', '/')}.py"
+    put = f"put the {what} into {file} in the project's folder"
     try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ModuleNotFoundError, AttributeError) as error:
-        missing = error.name  # a module that this one imports, or else itself or its part
-        remedy = f"put the {what} into {file} in the project's folder"
-        if isinstance(error, ModuleNotFoundError) and missing not in (module, module.partition(".")[0]):
-            remedy = f"{file} imports it: install it"
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        parts = module.split(".")  # my.rewards may be missing as a whole, or from my/
+        missing = error.name in (parts[0], module)
+        remedy = put if missing else f"{file} imports it: install it"
         raise UserError(f"{block}: {module}.{attribute}: {error}; {remedy}") from error
     except Exception as error:
         raise UserError(f"{block}: {file} can't be imported ({type(error).__name__}: {error}); mend it") from error
+    if not hasattr(found, attribute):
+        raise UserError(f"{block}: {module}.{attribute}: {file} has no {attribute}; {put}")
+    return getattr(found, attribute)
 
 
 def find_modules_here() -> None:

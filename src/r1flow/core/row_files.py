@@ -65,7 +65,7 @@ def csv_records(path: Path, columns: list[str], limit: int) -> Iterator[dict[str
         names = reader.fieldnames or []
         check_no_column_twice(path, names)
         for column in columns:
-            if column.partition(".")[0] not in names:
+            if column_of(column, names) not in names:
                 raise UserError(f"{path}: no column {column}; its first line has {listed(names, 20)}")
         for row in reader:  # a record of more values has them under None, and of fewer ones None in their place
             yield None if None in row or None in row.values() else row

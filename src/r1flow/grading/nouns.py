@@ -1,6 +1,6 @@
 """What is counted: the nouns that may follow a number without changing it, as in "7 apples".
 
-An answer may end in one of these or in a unit (math.UNITS), and in nothing else: "7 sixteenths" and "7 unless" look
+An answer may end in one of these or in a unit (units.UNITS), and in nothing else: "7 sixteenths" and "7 unless" look
 like plural nouns as well. The words follow a number at least twice in GSM8K's problems, less the amounts ("dozens") and
 what is no noun ("makes", "thus"); names of what mathematics counts are added. A gold may have any other noun, which its
 answers may then have, too.

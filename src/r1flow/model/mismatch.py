@@ -2,9 +2,9 @@
 
 vLLM and our own engine sample with their own kernels, mostly in bfloat16; the trainer computes the same probabilities
 in another way. The mismatch is the mean over tokens of |log p of the trainer - log p of the sampler|, and is logged as
-a curve. For vLLM, TRL logs it and corrects for it by importance sampling; for our engine, `measured` logs it and takes
-the sampler's probabilities for π_old, so that the ratio π/π_old in the loss corrects for it. If it grows large, the
-sampler used stale weights, another dtype or a wrong kernel, which no importance weight can correct. Dense models in
+a curve. For vLLM, TRL logs it and corrects for it by importance sampling; for our engine, `with_mismatch` logs it and
+takes the sampler's probabilities for π_old, so that the ratio π/π_old in the loss corrects for it. If it grows large,
+the sampler used stale weights, another dtype or a wrong kernel, which no importance weight can correct. Dense models in
 bfloat16 stay at 0.01 to 0.04 (measured: vllm-project/vime 64, huggingface/trl 4772), trainings that wouldn't converge
 were at 0.2 to 0.4 (Gen-Verse/OpenClaw-RL 69), and slime's tests fail above 0.1 (THUDM/slime 1968), the value of
 `stop_above.mismatch` in conf/grpo. Our engine in bfloat16 was at 0.003 (r1_tiny at temperature 1), in float32 below

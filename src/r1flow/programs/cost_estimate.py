@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from r1flow.core.files import read_yaml
+from r1flow.core.schema import FILES, Problem
 from r1flow.programs.model_sizes import UNKNOWN, Model, model_in, model_of, model_outside, without_layers
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import RECIPE, STAGES, program_of, stage_of
@@ -212,7 +213,7 @@ class Estimator:
 
     def text(self, file: str, rows: float) -> float:
         """Bytes of a data file."""
-        responses = 0 if file in ("rl", "rejection", "dev", "test") else 1 + (file == "preferences")
+        responses = 0 if FILES.get(file) is Problem else 1 + (file == "preferences")
         length = self.prompt + (responses and responses * self.response(file if file != "corpus" else "general"))
         return rows * length * self.assumed["bytes_per_token"]
 

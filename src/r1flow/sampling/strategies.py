@@ -329,8 +329,10 @@ def fits_in(sampler: Sampler, longest: int) -> Callable[[SampleRequest], bool]:
     """Whether a model has the positions for a request; without a limit of its own a completion may be `longest`."""
 
     def fits(request: SampleRequest) -> bool:
+        if sampler.positions is None:  # as behind a server's chat, which has no tokenizer either
+            return True
         [ids] = encode(sampler.tokenizer, [prompt_of(sampler, request)], [request.opening])
-        return sampler.positions is None or len(ids) + (request.most or longest) <= sampler.positions
+        return len(ids) + (request.most or longest) <= sampler.positions
 
     return fits
 

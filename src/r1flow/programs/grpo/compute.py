@@ -317,8 +317,7 @@ def rollout(
 ) -> Callable[[list[str], GRPOTrainer], dict[str, Any]]:
     """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r).
 
-    Rows are numbered over all ranks. Log-probabilities are returned for the curve `mismatch` (mismatch.py) only; the
-    loss doesn't use them.
+    Rows are numbered over all ranks. The log-probabilities of what was drawn are the loss's π_old (mismatch.py).
     """
     from r1flow.sampling.engine import Engine, eos_ids_of
 

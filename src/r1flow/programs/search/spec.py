@@ -61,7 +61,7 @@ def check_search(config: dict[str, Any]) -> None:
 
 
 def check_steps_end(config: dict[str, Any]) -> None:
-    """Refuse search over steps by a server that is asked for text: it isn't told which tokens end a step."""
+    """Refuse what a server that is asked for text can't do: end a step by its tokens, or, in a chat, go on writing."""
     options = config["engine_options"]
     if config["engine"] == "openai" and (options.get("plain") or options.get("chat")):
         for label, name in reward_names(config["strategies"]).items():
@@ -69,6 +69,11 @@ def check_steps_end(config: dict[str, Any]) -> None:
                 raise UserError(
                     f"strategies.{label}: a server that is asked for text can't end a step by its tokens; set"
                     " engine_options.plain and chat to false, or leave it out"
+                )
+            if name == "budget_forcing" and options.get("chat"):
+                raise UserError(
+                    f"strategies.{label}: a chat can't go on with a completion that it has ended; set"
+                    " engine_options.chat to false, or leave it out"
                 )
 
 
