@@ -141,7 +141,7 @@ def test_every_value_that_tells_of_a_trainings_health_is_drawn_and_no_others(tmp
     drawn = re.findall(r'<svg viewBox="[^"]*" role="img" aria-label="([^"]*), by training step"', page)
     measured = set().union(*steps)
     wanted = [curves.curve_figure(key).y_label for key in (*curves.AIMS, *curves.HEALTH) if key in measured]
-    assert len(wanted) == 11 and drawn == [*wanted, "reward &quot;short&quot; &lt;b&gt;$x$&lt;/b&gt;"]
+    assert len(wanted) == 12 and drawn == [*wanted, "reward &quot;short&quot; &lt;b&gt;$x$&lt;/b&gt;"]
     assert "<b>$x$</b>" not in page
     rows = read_csv(tmp_path / "report/files/rewards-short-b-x-b.csv")
     assert {row["value"] for row in rows} == {"-0.5"} and len(rows) == 40

@@ -42,7 +42,7 @@ from r1flow.core.metrics import (
 )
 from r1flow.core.parquet import read_rows
 from r1flow.core.template import GENERAL
-from r1flow.recipe.claims import MIN_PROBLEMS, MIN_STEPS, NOTHING_SOLVED
+from r1flow.recipe.claims import MIN_PROBLEMS, MIN_SEEDS, NOTHING_SOLVED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ MEASURES = {
     (GENERAL, "pass_at_1"): ("general in %", 100, "better", "worse"),
 }
 EQUAL, CANT_SAY = "equal", "can't tell"
-LEAST = {"problem": MIN_PROBLEMS, "seed": MIN_STEPS}  # the claims' rules: with fewer units an interval isn't one
+LEAST = {"problem": MIN_PROBLEMS, "seed": MIN_SEEDS}  # the claims' rules: with fewer units an interval isn't one
 # A difference is found in 4 comparisons of 5 if it is so many standard errors large; the level is 5 %, two-sided.
 FOUND_AT = float(ndtri(0.975) + ndtri(0.8))
 MOST_TOLD = 100_000  # problems; of a difference next to nothing the estimate runs into millions

@@ -13,23 +13,19 @@ from r1flow.api.comparison import MEASURES, Comparison, Difference, total, verdi
 from r1flow.core.metrics import Interval
 from r1flow.core.template import GENERAL
 from r1flow.programs.report.collect import curve_of
-from r1flow.programs.report.figures import COLOURS, INK, STYLE, Curve, canvas, draw_forest, smoothed, to_svg
-from r1flow.programs.report.templates import fill
+from r1flow.programs.report.curves import AIMS, Curve, curve_figure, smoothed
+from r1flow.programs.report.figures import COLOURS, INK, STYLE, canvas, draw_forest, to_svg
+from r1flow.programs.report.templates import fill, slug
 
-CURVES = {  # key of a stage's history: title, label, and what values are multiplied by
-    "reward": ("Reward by step", "mean reward", 1),
-    "dev/accuracy": ("Accuracy on the dev set by step", "right answers to dev problems, %", 100),
-    "length": ("Length by step", "tokens of a response", 1),
-}
 STYLES = ("--", "-")  # of A and of B
 
 
 def render_comparison(comparison: Comparison, model: str | None, samples: Sequence[Mapping[str, Any]]) -> str:
     """The page's text; equal runs give equal text, but for the seconds that they took. `samples` are of `model`."""
     figures = [draw_forest(rows, task) for task, rows in forests(comparison.differences).items()]
-    for key, (title, label, times) in CURVES.items():
+    for key in ("reward", *AIMS):
         if curves := pairs_of_curves(comparison, key):
-            figures.append(draw_pairs(curves, key.replace("/", "-"), title, label, times))
+            figures.append(draw_pairs(curves, key))
     costs = comparison.costs
     whole = {name: total(costs, name) for name in ("flops_a", "flops_b", "seconds_a", "seconds_b")} if costs else None
     return fill(
@@ -82,21 +78,22 @@ def pairs_of_curves(comparison: Comparison, key: str) -> dict[str, list[Curve]]:
 
 
 @plt.rc_context(STYLE)
-def draw_pairs(curves: Mapping[str, Sequence[Curve]], name: str, title: str, y_label: str, times: int) -> str:
-    """A line for each training in A, dashed, and in B: moving means over five values."""
+def draw_pairs(curves: Mapping[str, Sequence[Curve]], key: str) -> str:
+    """A line for each training in A, dashed, and in B: moving means."""
+    drawn = curve_figure(key)
     figure, axes = canvas(3.1)
     for stage, pair in curves.items():
         for curve, run, style in zip(pair, ("A", "B"), STYLES, strict=True):
             steps, values = np.array(curve, dtype=float).T
             axes.plot(
                 steps,
-                times * smoothed(values, 5),
+                drawn.times * smoothed(values, drawn.window),
                 style,
                 color=COLOURS.get(stage, INK),
                 linewidth=1.8,
                 label=f"{stage}, {run}",
             )
     axes.set_xlabel("training step")
-    axes.set_ylabel(y_label)
+    axes.set_ylabel(drawn.y_label)
     figure.legend(loc="outside lower center", ncols=2, handlelength=2, columnspacing=1.2)
-    return to_svg(figure, name, title)
+    return to_svg(figure, slug(key), drawn.aria_label)

@@ -51,7 +51,8 @@ def run(arguments: argparse.Namespace) -> None:
     listed_runs = runs_in_order([each for each in found if fits(each, arguments.filter)], arguments.sort)
     lines = [cells_of_run(each, time.time()) for each in listed_runs]
     header = ("run", "experiment", "seed", "state", "changed", "pass@1", "overrides")
-    words = columns_told([header, *lines]) if lines else "no run in results/" + (" has this" * bool(arguments.filter))
+    none = "no run in results/ has this" if arguments.filter else "no run in results/"
+    words = columns_told([header, *lines]) if lines else none
     tell({"runs": [asdict(each) for each in listed_runs]}, words, arguments.json)
     for fault in damaged:
         print(f"r1flow: not listed: {printable(fault)}", file=sys.stderr)

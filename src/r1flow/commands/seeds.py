@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TextIO
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, write_json
 from r1flow.artifacts.records import Record, folder_of, read_file, read_record
+from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
 from r1flow.core.changes import changes, leaves
@@ -30,7 +31,6 @@ from r1flow.core.files import write_whole
 if TYPE_CHECKING:
     from r1flow.programs.report.spread import SeedRun
 
-RESULTS = Path("results")
 Jobs = dict[str, Record]
 
 

@@ -115,7 +115,10 @@ class Endpoint:
 
             async def one(name: str, body: Body) -> T | Unanswered:
                 async with waiting:
-                    return await self.ask_patiently(client, name, body, read)
+                    try:
+                        return await self.patiently(self.ask_once, client, name, body, read)
+                    except Unanswered as failure:
+                        return failure
 
             answers = await asyncio.gather(*(one(name, body) for name, body in requests.items()))
         failures = [answer for answer in answers if isinstance(answer, Unanswered)]
@@ -126,14 +129,6 @@ class Endpoint:
             name: None if isinstance(answer, Unanswered) else answer
             for name, answer in zip(requests, answers, strict=True)
         }
-
-    async def ask_patiently(
-        self, client: "AsyncClient", name: str, body: Body, read: Callable[[str], T | None]
-    ) -> T | Unanswered:
-        try:
-            return await self.patiently(self.ask_once, client, name, body, read)
-        except Unanswered as failure:
-            return failure
 
     def client(self) -> "AsyncClient":
         return servers.client(self.url, self.timeout_s, self.concurrency, self.headers())

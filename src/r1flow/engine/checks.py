@@ -98,8 +98,9 @@ def check_place() -> None:
         "?'": "MLflow's database can't be in such a path" if own_store else "",
     }
     for chars, why in unfit.items():
-        for char in filter(str(Path.cwd()).__contains__, chars if why else ""):
-            raise UserError(f"{Path.cwd()}: there is a {char} in it, and {why}; rename the folder")
+        for char in chars:
+            if why and char in str(Path.cwd()):
+                raise UserError(f"{Path.cwd()}: there is a {char} in it, and {why}; rename the folder")
 
 
 def check_encoding() -> None:

@@ -58,10 +58,10 @@ TYPE_FAULTS = {
     "dict_type": "block",
     "dataclass_type": "block",
 }
+LOG_LEVELS = ["detail", "debug", "info", "warning", "error", "critical", "passive"]
 # Values of options that transformers' config class doesn't list, though it accepts no others; a test reads its source.
 WORDS = {
-    "log_level": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
-    "log_level_replica": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
+    **dict.fromkeys(("log_level", "log_level_replica"), LOG_LEVELS),
     "torch_compile_mode": ["default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
 }
 # Values that need an evaluation during training, which no stage has.

@@ -65,7 +65,7 @@ def cost_table(costs: list[Cost], gpu: str | None, gpus: int | None, assumed: di
     lines = [f"{'':<{width}}{''.join(f'{title:>10}' for title in columns)}"]
     for row, *cells in zip(rows, *columns.values(), strict=True):
         line = f"{row['job']:<{width}}{''.join(f'{cell:>10}' for cell in cells)}".rstrip()
-        lines.append(line + " !" * (row["job"] in tight))
+        lines.append(f"{line} !" if row["job"] in tight else line)
     lines += totals(costs, rows, gpu, gpus, assumed)
     if tight:
         remedy = "use more GPUs, smaller batches or gradient checkpointing"
@@ -80,7 +80,8 @@ def totals(
 ) -> list[str]:
     """What all jobs take together, and what was assumed."""
     flops = [cost.flops for cost in costs]
-    work = f"{'at least ' * any(map(math.isnan, flops))}{sum(known(flops)):.1e} FLOPs"
+    at_least = "at least " if any(map(math.isnan, flops)) else ""
+    work = f"{at_least}{sum(known(flops)):.1e} FLOPs"
     spent, hours = sum(known(row["device_hours"] for row in rows)), sum(known(row["hours"] for row in rows))
     disk = f"{disk_needed(costs) / 1e9:.1f} GB of disk at the fullest"
     lengths = f"completions {assumed['completion_share']:.0%} of the longest allowed; {ASSUMPTIONS} has the rest"

@@ -163,6 +163,6 @@ def without_problems(pool: dict[str, Any]) -> dict[str, Any]:
     left = {file: share for file, share in pool["into"].items() if file not in PROBLEM_FILES}
     whole = sum(left.values())
     shares = {file: round(100 * share / whole) for file, share in left.items()}
-    for first in list(shares)[:1]:
-        shares[first] += 100 - sum(shares.values())
+    if shares:
+        shares[next(iter(shares))] += 100 - sum(shares.values())
     return {"take": pool["take"], "into": shares}

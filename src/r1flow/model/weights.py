@@ -182,12 +182,11 @@ def check_model_files(folder: Path | str) -> None:
 
 def check_index(index: Path, headers: dict[str, dict[str, Any]]) -> None:
     """Refuse an index that doesn't agree with its files: of two files with one tensor, either could be taken."""
-    file_by_name = read_object(index)["weight_map"]
-    wrong = set(file_by_name)
+    told = {(name, str(file)) for name, file in read_object(index)["weight_map"].items()}
+    there = set()
     for file, tensors in headers.items():
-        for name in tensors:
-            wrong ^= {name} if file_by_name.get(name) == file else {f"{name} in {file}"}
-    if wrong:
+        there |= {(name, file) for name in tensors}
+    if wrong := [f"{name} in {file}" for name, file in told ^ there]:
         raise UserError(f"{index}: it and its files don't agree on {listed(sorted(wrong), 3)}; {AGAIN}")
 
 

@@ -1,9 +1,8 @@
 """Checks and costs that the programs that sample have in common."""
 
-import re
 from typing import Any
 
-from r1flow.core.endpoint import PLAIN_URL
+from r1flow.core.endpoint import PLAIN_URL, is_variable
 from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops
 from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
@@ -32,10 +31,7 @@ OPTION_RULES = {
     "max_model_len": in_range(OneOrMore),
     "dtype": (("auto", "float32", "bfloat16", "float16").__contains__, "use auto, float32, bfloat16 or float16"),
     "url": (PLAIN_URL.fullmatch, "use an address like http://127.0.0.1:8000/v1, without a password"),
-    "api_key_env": (
-        lambda name: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name),
-        "name the environment variable that holds the key",
-    ),
+    "api_key_env": (is_variable, "name the environment variable that holds the key"),
     "timeout_s": in_range(Positive),
     "attempts": in_range(OneOrMore),
 }

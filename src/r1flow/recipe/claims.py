@@ -63,6 +63,7 @@ SMALL_COST = 0.03  # C5: "a small cost in accuracy" is at most three points
 # With fewer, t intervals of rates that are mostly 0 or 1 don't have their nominal coverage.
 MIN_PROBLEMS = 20
 MIN_STEPS = 5
+MIN_SEEDS = 5
 MIN_VOTES = 3  # C3: of two votes a tie is worth their mean, which is pass@1
 QUARTER = 0.25  # C14: the last quarter of the sets of rollouts against the first
 RL_START = 0.25  # C4: the start of RL is the first quarter of its steps

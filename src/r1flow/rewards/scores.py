@@ -27,9 +27,9 @@ LogMetric = Callable[[str, float], None]
 class Scores(list[float | None]):
     """One score per row, and by row number the causes of missing scores (or of time-outs)."""
 
-    def __init__(self, values: Iterable[float | None] = (), causes: dict[int, Cause] | None = None) -> None:
-        super().__init__(values)
-        self.causes = causes or {}
+    def __init__(self) -> None:
+        super().__init__()
+        self.causes: dict[int, Cause] = {}
 
     @classmethod
     def of(cls, rows: Iterable[float | Cause | tuple[float, Cause]]) -> "Scores":

@@ -124,7 +124,9 @@ class ServerSampler:
             if len(text) > LONGEST_TOKEN * most:
                 raise ValueError(f"{len(text)} characters for max_tokens {most}")
             [ids] = text_ids(self.words, [text])
-            return Completion([*ids, *[self.words.eos_token_id] * finished], text, finished)
+            if finished:
+                ids = [*ids, self.words.eos_token_id]
+            return Completion(ids, text, finished)
         ids = choice.get("token_ids")
         if ids is None:
             raise UserError(

@@ -409,7 +409,8 @@ def log_thoughts(prompts: list[str], responses: list[Response], columns: dict[st
     for prompt, response, task, ids in zip(prompts, responses, tasks, columns["completion_ids"], strict=True):
         if task != GENERAL:
             thinking.append(Response.parse(response, prefilled=prompt.rstrip().endswith(THINK_OPEN)).thinks)
-            lengths += [len(ids)] * thinking[-1]
+            if thinking[-1]:
+                lengths.append(len(ids))
     for name, values in (("thinking", thinking), ("thinking_length", lengths)):
         if values:
             columns["log_metric"](name, sum(values) / len(values))

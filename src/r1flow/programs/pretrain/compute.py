@@ -43,12 +43,13 @@ from r1flow.data.packages import PACKAGE, fetch_package
 from r1flow.data.sources import check_hashes, check_pins, fetch_files
 from r1flow.model import llama
 from r1flow.model.muon import Muon
-from r1flow.model.precision import decided, fastest_dtype
+from r1flow.model.precision import fastest_dtype
 from r1flow.model.pretrained import DECODERS, check_dropped, read_model, read_pretrained
 from r1flow.model.weights import DIVERGED, check_finite
 from r1flow.tracking.left_out import Count, tell_counts
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History
+from r1flow.training.ranks import trainer_options
 
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
 
@@ -72,14 +73,7 @@ def train(stage: Stage) -> dict[str, Any]:
     history = History(stage, FIELDS)
     trainer = Trainer(
         model=model,
-        args=TrainingArguments(
-            # A filter would write 0 for a loss that is NaN.
-            **decided(stage.config["trainer"]) | {"logging_nan_inf_filter": False},
-            learning_rate=stage.config["muon"]["lr"],
-            seed=stage.seed,
-            data_seed=stage.seed,
-            output_dir=str(stage.snapshots),
-        ),
+        args=TrainingArguments(**trainer_options(stage), learning_rate=stage.config["muon"]["lr"]),
         train_dataset=blocks,
         optimizers=(MuonAndAdamW(model, stage.config["muon"], stage.config["adamw"]), None),
         callbacks=[history],
@@ -256,7 +250,7 @@ class Blocks(Dataset):
         return {
             "input_ids": self.ids_BT[index],
             "labels": self.ids_BT[index].masked_fill(owner_T < 0, MASKED),
-            "attention_mask": torch.where(seen_TT, 0.0, torch.finfo(torch.float32).min)[None],
+            "attention_mask": llama.score_mask(seen_TT)[None],
         }
 
 

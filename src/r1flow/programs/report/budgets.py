@@ -13,13 +13,13 @@ import numpy as np
 from r1flow.core.metrics import Interval, PerProblem, Row, mean_interval, paired_difference, share_interval
 from r1flow.recipe.claims import (
     MARGIN,
-    NO_WORSE,
     Absent,
     Claim,
     Part,
     claim_summary,
     describe_interval,
     if_solved,
+    no_worse,
 )
 
 CHANCE = "chance"  # one of the samples that voted, by chance: what `direct` gives, with less noise
@@ -86,7 +86,7 @@ def revision_gains(solved: Solved, budgets: Sequence[int]) -> list[Part]:
     parts = []
     for model in models_of(solved):
         difference = minus(solved, (model, VOTES, budgets[-1]), (model, REVISED, budgets[-1]))
-        parts.append(no_worse_part(f"votes − revision, {model}", difference, model))
+        parts.append(no_worse(f"votes − revision, {model}", difference, counts=model == BY_RL))
     return parts
 
 
@@ -95,7 +95,7 @@ def likeliest_gains(solved: Solved, budgets: Sequence[int]) -> list[Part]:
     for model in models_of(solved):
         for name, other in (("votes", VOTES), ("one sample", CHANCE)):
             difference = minus(solved, (model, other, budgets[-1]), (model, LIKELIEST, budgets[-1]))
-            parts.append(no_worse_part(f"{name} − the likeliest sample, {model}", difference, model))
+            parts.append(no_worse(f"{name} − the likeliest sample, {model}", difference, counts=model == BY_RL))
     return parts
 
 
@@ -132,10 +132,6 @@ def progress_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:
 def models_of(solved: Solved) -> list[str]:
     """The models of the search, in its order, and the one that decides, even where it is missing."""
     return list(dict.fromkeys([model for model, _, _ in solved] + [BY_RL]))
-
-
-def no_worse_part(name: str, difference: Interval | Absent, model: str) -> Part:
-    return Part(name, difference, floor=-NO_WORSE, ceiling=0.0, counts=model == BY_RL)
 
 
 def minus(solved: Solved, first: tuple[str, str, int], second: tuple[str, str, int]) -> Interval | Absent:

@@ -32,7 +32,7 @@ from r1flow.programs.report.spent import spent, spent_after_base
 from r1flow.programs.report.tools import tool_row
 from r1flow.programs.report.tries import tries, with_placed
 from r1flow.recipe.claims import FIRST_PASS, SCOPES, SKILL_AT, Claim, Evidence, judge_claims
-from r1flow.recipe.stages import MODELS, RECIPE, RL_STAGES, program_of
+from r1flow.recipe.stages import MODELS, RECIPE, RL_STAGES, position, program_of
 
 BASES = tuple(stage for stage, row in RECIPE.items() if row.program == "pretrain")  # scored strictly and leniently
 FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
@@ -201,10 +201,6 @@ def curve_of(metrics: Mapping[str, Any], key: str) -> list[tuple[float, float]]:
     return [(row["step"], row[key]) for row in metrics.get("history", []) if row.get(key) is not None]
 
 
-def order_models(names: Iterable[str]) -> list[str]:
-    return sorted(names, key=lambda name: (MODELS.index(name) if name in MODELS else len(MODELS), name))
-
-
 def scores_of(rows: Sequence[Row]) -> dict[str, dict[str, PerProblem]]:
     """A model's metrics per problem, by scope: all reasoning families together, and general prompts, if it has any."""
     by_scope: dict[str, list[Row]] = {scope: [] for scope in SCOPES}
@@ -230,7 +226,7 @@ def collect(run: str, inputs: Mapping[str, Path], toy: bool = False) -> Results:
         raise UserError(f"report: {stage} is a model of {run}, and evaluate/{stage} is not among its inputs")
     configs = {job: read_input(folder / "config.yaml", frozen.load_frozen) for job, folder in inputs.items()}
     metrics = {job: read_metrics(job, folder, configs[job]) for job, folder in inputs.items()}
-    models = order_models(evaluated)
+    models = sorted(evaluated, key=position)
     samples, thinking, changed = {}, {}, {}
     read = read_samples([evaluated[model] / "samples.parquet" for model in models])
     drawn = dict(zip(models, read, strict=True))

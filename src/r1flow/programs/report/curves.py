@@ -21,6 +21,10 @@ class CurveFigure(NamedTuple):
     times: int = 1
     window: int = 5
 
+    @property
+    def aria_label(self) -> str:
+        return f"{self.y_label}, by training step"
+
 
 # By the value's key in `history` of metrics.json: what a training is for, and what shows whether it goes wrong.
 AIMS = {
@@ -50,6 +54,7 @@ AIMS = {
     ),
 }
 HEALTH = {
+    "reward": CurveFigure("mean reward", "What a training by RL raises: the sum of its parts by their weights."),
     "format": CurveFigure(
         "reward for the form",
         "1 for one thought followed by one answer. Where it climbs alone, only the tags are learnt.",
@@ -128,4 +133,4 @@ def draw_curves(curves: Curves, key: str) -> str:
     if smallest >= 0:
         axes.set_ylim(bottom=0)
     figure.legend(loc="outside lower center", ncols=min(4, len(curves)), handlelength=1, columnspacing=1.2)
-    return to_svg(figure, slug(key), f"{drawn.y_label}, by training step")
+    return to_svg(figure, slug(key), drawn.aria_label)

@@ -346,12 +346,9 @@ def forest_lines(scores: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) ->
             suffix = "_lenient" if second in BASES else ""
             difference = paired_difference(tables[first]["pass_at_1"], tables[second][f"pass_at_1{suffix}"])
             if difference.n:
-                lines.append((break_long(f"{first} − {second}"), first, difference))
+                label = f"{first} − {second}"
+                lines.append((label if len(label) <= 30 else label.replace(" − ", " −\n"), first, difference))
     return lines
-
-
-def break_long(label: str, characters: int = 30) -> str:
-    return label if len(label) <= characters else label.replace(" − ", " −\n")
 
 
 def table_6(results: Results) -> list[dict[str, Any]]:

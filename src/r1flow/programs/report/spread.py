@@ -33,6 +33,7 @@ from r1flow.recipe.claims import (
     CANT_TELL,
     FIRST_PASS,
     HOLDS,
+    MIN_SEEDS,
     NO_VERDICT,
     NOT_IN_RUN,
     SKILL_AT,
@@ -50,7 +51,6 @@ from r1flow.recipe.stages import MODELS, RL_STAGES
 
 TOKENS = "tokens"  # the one measure of a model that is no share
 SELF_CORRECTION_MEANS = ("corrected_share", "second_try", "difference", "tokens_several", "tokens_one")
-MIN_SEEDS = 5  # with fewer no claim is decided
 # Of Holm's procedure: the chance that any claim holds of which a part's effect isn't above its floor.
 LEVEL = 0.05
 

@@ -28,8 +28,8 @@ def fill(template: str, **values: Any) -> str:
         "duration": format_duration,
         "safe_text": safe_text,
         "slug": slug,
+        "difference": difference,
     }
-    environment.filters["difference"] = difference
     page = environment.get_template(template).render({"has_files": False} | values)
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
 
