@@ -9,12 +9,13 @@ from test_api import seeded
 from test_diff import FASTER
 from test_trace import make_run
 
-from r1flow.api.comparison import compare_runs
+from r1flow.api.comparison import MEASURES, all_differences, compare_runs, differences_of
 from r1flow.api.comparison_page import render_comparison
 from r1flow.artifacts.manifest import read_json, write_json
 from r1flow.commands.cli import main
 from r1flow.commands.compare import LONGEST
 from r1flow.commands.finding import cut
+from r1flow.core.errors import UserError
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,35 @@ def test_the_folders_of_a_seeds_run_are_found_by_their_name(tmp_path, monkeypatc
     assert capsys.readouterr().err == (
         "r1flow: --seeds: there is no run nothing-s1, nothing-s2, …; make them with r1flow seeds, or leave it out\n"
     )
+
+
+def test_runs_of_other_seeds_are_not_paired_and_no_seed_is_lost():
+    one, two = ({str(seed): seed / 10 for seed in seeds} for seeds in (range(1, 6), range(3, 8)))
+    none = {measure: {} for measure in MEASURES}
+    first, *_ = MEASURES
+    [unlike] = differences_of("base", none | {first: one}, none | {first: two}, "seed")
+    assert not unlike.paired and unlike.n == 5 and unlike.b - unlike.a == pytest.approx(0.2)
+    [alike] = differences_of("base", none | {first: one}, none | {first: one}, "seed")
+    assert alike.paired and alike.n == 5
+    [problems] = differences_of("base", none | {first: one}, none | {first: two}, "problem")
+    assert problems.paired and problems.n == 3
+
+
+def test_runs_without_a_common_score_are_one_line():
+    first, *_, last = MEASURES
+    of_a, of_b = {measure: {} for measure in MEASURES}, {measure: {} for measure in MEASURES}
+    of_a[first], of_b[last] = {"a": 1.0}, {"b": 1.0}
+    with pytest.raises(UserError, match="no score of base is in both"):
+        all_differences({"base": of_a}, {"base": of_b}, "problem")
+
+
+def test_a_run_of_other_settings_among_the_seeds_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for seed, change in ((9, {}), (10, {"zero_rl": FASTER})):
+        seeded(make_run(tmp_path / f"results/plain-s{seed}", **change), seed)
+    assert main(["compare", "plain", "plain", "--seeds"]) == 2
+    said = capsys.readouterr().err
+    assert "zero_rl.trainer.learning_rate is" in said and "such runs may differ in the seed alone" in said
 
 
 @pytest.mark.parametrize(

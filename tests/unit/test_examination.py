@@ -137,6 +137,11 @@ def test_rows_of_a_data_stage_are_graded_by_their_familys_scorer(model):
     assert problem["entry"] == SUM["entry"]
 
 
+def test_a_family_called_general_is_problems_with_answers_all_the_same(model):
+    found = evaluate(model, [{"task": "general", "question": "2 + 3 =", "answer": "5"}], k=1)
+    assert found.rows[0]["task"] == "problems" and found.metrics["n_problems"] == 1
+
+
 @pytest.mark.parametrize(("config", "engine"), [("llama", "r1flow"), ("qwen2", "r1flow"), ("gpt2", "transformers")])
 def test_the_engine_is_ours_where_it_can_sample_the_model(tmp_path, config, engine):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": config}))

@@ -10,9 +10,11 @@ import pytest
 from documented import as_documented
 
 import r1flow
+from r1flow.api.grades import GradedAnswer
 from r1flow.api.tables import READERS, read_table, write_table
 from r1flow.commands.cli import main
 from r1flow.core.errors import UserError
+from r1flow.grading.verdict import Cause
 from r1flow.rewards import accuracy
 
 ROWS = [
@@ -113,6 +115,17 @@ def test_a_terminal_alone_sees_how_far_a_long_file_is(on_terminal, file, monkeyp
     monkeypatch.setattr("sys.stderr.isatty", lambda: on_terminal, raising=False)
     assert main(["grade", "answers.jsonl"]) == 1
     assert capsys.readouterr().err == ("2 of 5 rows\n4 of 5 rows\n" if on_terminal else "")
+
+
+def test_a_grader_that_failed_is_not_blamed_on_the_right_answer(file, capsys, monkeypatch):
+    def fail(completions: list, golds: list, lenient: bool) -> list[GradedAnswer]:
+        causes = [Cause.INFRASTRUCTURE, Cause.UNGRADABLE]
+        return [GradedAnswer("5", "5", None, causes[number % 2]) for number in range(len(golds))]
+
+    monkeypatch.setattr("r1flow.api.grades.graded_answers", fail)
+    told = printed(capsys, "answers.jsonl")
+    assert "3 weren't graded, because the grader failed; try again: row 1 " in told
+    assert "2 can't be graded, because of the right answer: row 2 " in told
 
 
 def test_other_columns_may_be_named_and_all_graded_is_exit_0(file, capsys):

@@ -154,3 +154,18 @@ def test_of_thoughts_that_never_lead_to_an_answer_nothing_is_said(tmp_path: Path
 def test_over_seeds_a_verdict_needs_as_many_of_them_as_a_claim() -> None:
     cells = {"worth": mean_interval([0.7, 0.72, 0.71]), "reads": mean_interval([0.0, 0.0, 0.0])}
     assert said_of_reflection(cells, 5) == ISNT[CANT_TELL]
+
+
+def test_what_one_run_lacks_has_no_mean_over_the_runs_and_shares_stay_shares() -> None:
+    """Where all of the thoughts about a family state no answer, the run has no row of it."""
+    every = {"low": None, "high": None, "n": 40}
+    row = {"samples": 40, "of": 40, reflection.REFLECTS: 1.0, OWN: {"estimate": 1.0, **every}}
+    whole = {"models": {"base": {"all families": row, "sums": row}}, "placed": {}}
+    less = {"models": {"base": {"all families": row}}, "placed": {}}
+    for told in ([whole, less, whole], [less, whole, whole]):
+        rows, _ = reflection.reflection_over(told)
+        assert [each["family"] for each in rows] == ["all families"]
+    shares = [{**row, OWN: {"estimate": value, **every}} for value in (1.0, 1.0, 1.0, 1.0, 0.9)]
+    rows, _ = reflection.reflection_over([{"models": {"base": {"sums": each}}, "placed": {}} for each in shares])
+    cell = rows[0]["cells"][OWN]
+    assert cell.high == 1.0 and 0.92 < cell.low < cell.estimate == pytest.approx(0.98)

@@ -500,6 +500,7 @@ def test_the_paper_s_tables_stand_beside_the_models_that_they_are_about(whole, t
     page, _ = whole
     assert [page.count(f"<caption>The paper’s Table {number} <a") for number in (2, 5, 6)] == [1, 1, 1]
     assert "86.7" in page and "52.7" in page and "47.0" in page
+    assert '<th scope="row">reasoning_rl</th><td class="left">the big model the traces come from</td>' in page
     alone, _ = make(tmp_path / "report", fabricate_run(tmp_path / "run", models=DISTILL_ONLY, problems=4))
     assert "The paper’s Table 2" not in alone and "The paper’s Table 5" in alone
 

@@ -293,20 +293,27 @@ def scores_by_seed(runs: Sequence[StoredRun], models: Sequence[str]) -> dict[str
 
 
 def all_differences(a: Mapping[str, ScoreTable], b: Mapping[str, ScoreTable], unit: str) -> list[Difference]:
-    """The differences of all models, one model after the other."""
+    """The differences of all models, one model after the other; raises UserError where no measure is in both."""
     differences = []
     for model in a:
         differences += differences_of(model, a[model], b[model], unit)
+    if not differences:
+        raise UserError(
+            f"no score of {', '.join(a)} is in both: one run has no graded answers to problems, the other none to"
+            " general prompts; compare runs that asked the same"
+        )
     return differences
 
 
 def differences_of(model: str, a: ScoreTable, b: ScoreTable, unit: str) -> list[Difference]:
-    """Every measure that both have, B − A: over the units that both have if these are most, else over all, unpaired."""
+    """Every measure that both have, B − A: over the problems that both have if these are most, or the seeds if they are
+    the same ones; else over all, unpaired."""
     differences = []
     for measure in MEASURES:
         one, two = a[measure], b[measure]
         shared = one.keys() & two.keys()
-        paired = 2 * len(shared) > max(len(one), len(two))
+        most = max(len(one), len(two))
+        paired = len(shared) == most or (unit == "problem" and 2 * len(shared) > most)
         if paired:
             one, two = {each: one[each] for each in shared}, {each: two[each] for each in shared}
         if one and two:

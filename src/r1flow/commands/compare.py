@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts.folders import run_folder
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, sample_told, tell
+from r1flow.commands.seeds import read_alike
 from r1flow.core.errors import UserError
 from r1flow.core.files import write_whole
 
@@ -54,6 +55,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.report and arguments.report.suffix != ".html":
         raise UserError(f"--report: {arguments.report} is to be a page; give it a name that ends with .html")
     groups = [seed_runs(name) if arguments.seeds else [run_folder(name)] for name in arguments.runs]
+    if arguments.seeds:
+        for folders in groups:
+            read_alike(folders, [int(folder.name.rpartition("-s")[2]) for folder in folders])
     from r1flow.api.comparison import compare_runs, compare_seeds, row_told
 
     comparison = compare_seeds(*groups) if arguments.seeds else compare_runs(groups[0][0], groups[1][0])

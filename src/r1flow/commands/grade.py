@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.commands.finding import add_json, tell
 from r1flow.core.errors import UserError, listed
+from r1flow.grading.verdict import Cause
 
 if TYPE_CHECKING:
     from r1flow.api.grades import GradedAnswer
@@ -103,8 +104,12 @@ def grades_in_words(file: Path, told: dict[str, Any], lenient: bool) -> Iterator
     if told["unmarked"]:
         remedy = "" if lenient else "; --lenient takes the last number"
         yield f"no answer is marked in {told['unmarked']}, which count as wrong{remedy}"
-    if told["ungraded"]:
-        rows = [f"row {row['row']} {brief(row['gold'])}" for row in told["ungraded"]]
-        yield f"{len(rows)} can't be graded, because of the right answer: {listed(rows)}"
+    causes = {
+        Cause.UNGRADABLE: "can't be graded, because of the right answer",
+        Cause.INFRASTRUCTURE: "weren't graded, because the grader failed; try again",
+    }
+    for cause, why in causes.items():
+        if rows := [f"row {row['row']} {brief(row['gold'])}" for row in told["ungraded"] if row["cause"] == cause]:
+            yield f"{len(rows)} {why}: {listed(rows)}"
     if told["out"]:
         yield f"{told['out']}: every row, with {' and '.join(ADDED)}"

@@ -113,11 +113,7 @@ def make_run(experiment: str, run: str, overrides: str, progress: TextIO) -> Non
 def report(name: str, seeds: Sequence[int], as_json: bool) -> None:
     """Write the report over the seeds' finished runs."""
     folders = [RESULTS / seed_run_name(name, seed) for seed in seeds]
-    jobs = [read_jobs(folder) for folder in folders]
-    for folder, records, seed in zip(folders, jobs, seeds, strict=True):
-        if seed not in {record.provenance["seed"] for record in records.values()}:
-            raise UserError(f"{folder}: its seed isn't {seed}; remove it (r1flow clean --run {folder.name}) and run it")
-        check_alike(folders[0], job_facts(jobs[0], seeds[0]), folder, job_facts(records, seed))
+    jobs = read_alike(folders, seeds)
     from r1flow.programs.report.ending import tell_verdicts
     from r1flow.programs.report.spread import Seeds, render_seeds, summarise_seeds
 
@@ -132,6 +128,16 @@ def report(name: str, seeds: Sequence[int], as_json: bool) -> None:
         claims.append({"claim": claim, "verdict": told["verdict"], "text": told["text"]})
     finding = {"runs": [folder.name for folder in folders], "claims": claims, "report": str(out / "report.html")}
     tell(finding, "\n".join([*tell_verdicts(summary), f"report: {out / 'report.html'}"]), as_json)
+
+
+def read_alike(folders: Sequence[Path], seeds: Sequence[int]) -> list[Jobs]:
+    """The jobs of runs that differ in their seeds alone; raises UserError for others."""
+    jobs = [read_jobs(folder) for folder in folders]
+    for folder, records, seed in zip(folders, jobs, seeds, strict=True):
+        if seed not in {record.provenance["seed"] for record in records.values()}:
+            raise UserError(f"{folder}: its seed isn't {seed}; remove it (r1flow clean --run {folder.name}) and run it")
+        check_alike(folders[0], job_facts(jobs[0], seeds[0]), folder, job_facts(records, seed))
+    return jobs
 
 
 def read_jobs(folder: Path) -> Jobs:
@@ -150,8 +156,8 @@ def check_alike(first: Path, ours: dict[str, str], other: Path, theirs: dict[str
     """Raise UserError naming what differs between two runs, beside the seed, in configuration or code."""
     for key, before, after in changes(ours, theirs):
         raise UserError(
-            f"{other}: {key} is {after}, and in {first} it is {before}; runs to compare may differ in the seed alone: "
-            "repeat the command with the same overrides, without --report-only"
+            f"{other}: {key} is {after}, and in {first} it is {before}; such runs may differ in the seed alone: "
+            "repeat r1flow seeds with the same overrides, without --report-only"
         )
 
 

@@ -353,7 +353,7 @@ def forest_lines(scores: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) ->
 
 def table_6(results: Results) -> list[dict[str, Any]]:
     """The rows of the paper's Table 6: the student before, after RL, after distillation, and its teacher."""
-    teacher = next((model for model in ("reasoning_rl", "align_rl") if model in results.models), None)
+    teacher = results.configs.get("rejection", {}).get("init_from")
     roles = {
         "student_base": "the small base model, lenient",
         "student_rl": "RL on the small model",

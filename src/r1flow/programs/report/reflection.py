@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from r1flow.core.metrics import Interval, PerProblem, Row, as_share, is_solved
+from r1flow.core.metrics import Interval, PerProblem, Row, as_share, is_solved, within_bounds
 from r1flow.recipe.claims import (
     CANT_TELL,
     DOES_NOT_HOLD,
@@ -207,22 +207,26 @@ def summarise_reflection(rows: Iterable[Mapping[str, Any]], placed: Iterable[Map
 
 
 def reflection_over(told: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows over several runs, of what each one's summary tells: means of their estimates, over seeds."""
+    """The rows over several runs, of what all of their summaries tell: means of their estimates, over seeds."""
     rows, placed = [], []
     for model, families in told[0]["models"].items():
         for family, first in families.items():
-            each = [run["models"][model][family] for run in told]
+            each = [run["models"].get(model, {}).get(family) for run in told]
+            if None in each:  # in one of the runs no thought about these problems states an answer
+                continue
             cells = {}
             for name in [*WAYS, WORTH, READS]:
                 if name in first:
                     mean = over_seeds([run[name] for run in each])
-                    cells[name] = as_share(mean) if name in WAYS else mean
+                    cells[name] = within_bounds(mean) if name in WAYS else mean
             samples, of = sum(one["samples"] for one in each), sum(one["of"] for one in each)
             row = {"model": model, "family": family, "samples": samples, "of": of, "cells": cells}
             rows.append(row | {REFLECTS: float(np.mean([one[REFLECTS] for one in each]))})
     for stage, first in told[0]["placed"].items():
+        if not all(stage in run["placed"] for run in told):
+            continue
         each = [run["placed"][stage] for run in told]
-        share = as_share(over_seeds([run["placed"] for run in each]))
+        share = within_bounds(over_seeds([run["placed"] for run in each]))
         beyond = over_seeds([run["beyond"] for run in each])
         placed.append({"pair": (stage, first["start"]), "placed": share, "beyond": beyond})
     return rows, placed
