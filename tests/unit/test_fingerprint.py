@@ -76,7 +76,7 @@ def test_an_unrelated_module_a_removed_comment_and_what_only_shows_a_run_reach_n
     before = package()
     (package.folder / "unrelated.py").write_text("X = 1\n")
     edit(package.folder / "tracking/progress.py", "EVERY_S = 5.0", "EVERY_S = 7.0")
-    edit(package.folder / "engine/plan.py", "never timed", "not timed")
+    edit(package.folder / "engine/plan.py", "never run here", "not run here")
     for leaving in (".plan.py.swp", "rewards.py~", "programs/.DS_Store"):
         (package.folder / leaving).write_text("an editor's")
     assert changed(before, package()) == set()

@@ -233,7 +233,7 @@ def test_every_reason_has_a_line_and_kept_jobs_only_when_asked_for():
         "                          two",
         "follow   data        2 s  three",
         "1 to compute, 1 to compute if what runs before them comes out different, 1 kept;"
-        " at most 2 s of computing, as last time (1 never timed)",
+        " at most 2 s of computing, as last time (1 never run here)",
     ]
     assert table(steps).splitlines() == shown
     assert table(steps, everything=True).splitlines() == ["keep     base", *shown]
@@ -241,7 +241,7 @@ def test_every_reason_has_a_line_and_kept_jobs_only_when_asked_for():
 
 def test_the_last_line_counts_and_adds_up():
     assert counts_in_words([]) == "nothing to do: all 0 jobs are as they should be"
-    assert counts_in_words([Step("a", COMPUTE), Step("b", COMPUTE)]) == "2 to compute (2 never timed)"
+    assert counts_in_words([Step("a", COMPUTE), Step("b", COMPUTE)]) == "2 to compute (2 never run here)"
     timed = [Step("a", COMPUTE, seconds=1.0), Step("b", FOLLOW, seconds=2.0), Step("c", RESTORE, seconds=4.0)]
     assert counts_in_words(timed) == (
         "1 to compute, 1 to compute if what runs before them comes out different, 1 from the store;"

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from r1flow.core.errors import UserError, did_you_mean, error_in_words, printable
 
 COMMANDS = {
-    "run": "run the recipe, or what a change leaves of it to compute",
+    "run": "run an experiment; what was computed before is kept",
     "watch": "follow a run that goes on, with small curves",
     "plan": "show what a run would compute, and why; changes nothing",
     "data": "look at a file of your own problems: columns, answers, splits, leaks",

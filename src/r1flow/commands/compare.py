@@ -35,7 +35,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Tell whether run B's models are better than run A's: pass@1, form, length and the trainings' cost, each "
         "difference with a 95 % interval paired by problem, and how many problems would tell where these can't. Then "
-        "samples of one model that differ, side by side. Whether two runs are equal to the byte tells `r1flow diff`."
+        "samples of one model that differ, side by side. To see whether two runs are equal to the byte, "
+        "use `r1flow diff`."
     )
     parser.add_argument("runs", nargs=2, type=Path, metavar="RUN", help="A, then B: a run's name or folder")
     parser.add_argument(

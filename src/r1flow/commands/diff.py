@@ -48,7 +48,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Compare the manifests and provenance of all stages. Exit code 0: the runs are equal. Exit code 1: "
         "they differ, and the first stage that differs is shown, with the cause and how much the results changed. "
-        "This is for runs that should be equal, such as two clones'; whether a change helped tells `r1flow compare`."
+        "This is for runs that should be equal, such as two clones'; to see whether a change helped, use "
+        "`r1flow compare`."
     )
     parser.add_argument("runs", nargs=2, type=Path, metavar="RUN", help="a run's name or folder: r1_tiny")
     add_json(parser)

@@ -41,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--budget",
         type=int,
         default=8,
-        help="with --strategy: tokens for an answer, in samples of --max-new-tokens (default: 8)",
+        help="with --strategy: how many samples' worth of tokens an answer may take (default: 8)",
     )
     parser.add_argument("--wrong", type=Path, metavar="FILE", help="write the wrong samples there, by its ending")
     add_drawing(parser)

@@ -28,7 +28,7 @@ CORES = ("--cores", "-c", "--jobs", "-j", "--profile", "--executor", "-e")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Run the recipe, or what a change leaves of it to compute. It is Snakemake that runs it, so Ctrl-C stops it, "
+        "Run an experiment; what was computed before is kept. It is Snakemake that runs it, so Ctrl-C stops it, "
         "and the same command goes on. For example: r1flow run r1_tiny zero_rl.trainer.beta=0.01 run=more_kl"
     )
     # Snakemake's options, and Snakemake's colours

@@ -37,8 +37,9 @@ def add_words(parser: argparse.ArgumentParser, options: str) -> None:
         "words",
         nargs="*",
         metavar="WORD",
-        help="an experiment (default: r1_tiny), run=NAME, libraries=rerun, and KEY=VALUE for any key of conf/, such as"
-        ' seed=2; what you would write after Snakemake\'s --config, such as experiment=r1_zero overrides="seed=2", is'
+        help="an experiment (default: r1_tiny), run=NAME, and KEY=VALUE for any key of conf/, such as seed=2; where"
+        " other versions of libraries made what is there, libraries=rerun computes it again and libraries=accept keeps"
+        ' it; what you would write after Snakemake\'s --config, such as experiment=r1_zero overrides="seed=2", is'
         f" read too. Of Snakemake's own options, {options}",
     )
 

@@ -188,4 +188,4 @@ def counts_in_words(steps: list[Step]) -> str:
     parts = [f"{count[action]} {words[action]}" for action in words if count[action]]
     unknown = count[COMPUTE] + count[FOLLOW] - len(known)
     took = f"; at most {sum(known):.0f} s of computing, as last time" if known else ""
-    return f"{', '.join(parts)}{took}{f' ({unknown} never timed)' if unknown else ''}"
+    return f"{', '.join(parts)}{took}{f' ({unknown} never run here)' if unknown else ''}"
