@@ -478,14 +478,14 @@ def side_by_side(
 
 def present(row: Row) -> dict[str, Any]:
     """A sample as the page shows it: the reasoning, and separately what a user reads."""
-    response = Response.parse(row["completion"])
+    reasoning, reply = Response.parse(row["completion"]).shown
     return {
         "problem": row["problem_id"],
         "task": row["kind"] or row["task"],
         "question": row["question"],
         "gold": row["gold"],
-        "reasoning": response.reasoning,
-        "summary": response.summary,
+        "reasoning": reasoning,
+        "summary": reply,
         "answer": row["answer"],
         "correct": row["correct"],
         "length": row["length"],
