@@ -13,7 +13,7 @@ from r1flow import sandbox
 from r1flow.core import processes
 from r1flow.core.errors import UserError
 from r1flow.core.language import any_of
-from r1flow.core.metrics import cons_at_k
+from r1flow.core.metrics import cons_at_k, summarise
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import write_jsonl
 from r1flow.grading import code
@@ -537,6 +537,17 @@ def test_what_is_held_of_a_sample_does_not_grow_with_its_answer(examine, monkeyp
     _, rows, _ = examine(Scripted(f"<think>x</think><answer>{'7' * 100_000}</answer>"), [problem("a")], k=1)
     assert len(rows[0]["answer"]) == 100_000
     assert max(len(value) for row in held for value in row.values() if isinstance(value, str)) < 64
+
+
+@pytest.mark.parametrize(("entry", "consensus"), [(None, 1.0), ('{"metadata": {}}', 0.0)])
+def test_a_number_of_mathematics_has_one_vote_however_it_is_written(entry, consensus):
+    asked = {"id": "a", "task": "chain_sum", "question": "9 + 9?", "answer": "18", "entry": entry}
+    grade, rows = evaluate.grader("en", ["en"], ["wait"]), []
+    for answer in ("$18", "18 dollars", r"\(18\)", "19", "19"):
+        rows.append(grade(asked, Completion([1], f"<think>so</think><answer>{answer}</answer>", True)))
+    for voted in (rows, [evaluate.brief(row) for row in rows]):  # the report's rows, and the evaluation's
+        summary = summarise(voted)
+        assert (summary["cons_at_k"], summary["cons_at_k_lenient"]) == (consensus, consensus)
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -197,11 +197,12 @@ def _total(samples: list[Row], column: str) -> int:
     return sum(row[column] for row in samples)
 
 
-def _voted(answer: str, correct: str) -> Callable[[list[Row]], float | None]:
+def _voted(answer: str, value: str, correct: str) -> Callable[[list[Row]], float | None]:
     def vote(samples: list[Row]) -> float | None:
         if samples[0]["task"] == "general":  # free text has no majority
             return None
-        return cons_at_k([row[answer] for row in samples], [row[correct] for row in samples])
+        # $18 and 18 dollars are one number, where the evaluation read it (`value`).
+        return cons_at_k([row.get(value) or row[answer] for row in samples], [row[correct] for row in samples])
 
     return vote
 
@@ -219,10 +220,10 @@ def is_solved(row: Row) -> bool:
 PROBLEM_METRICS: dict[str, Callable[[list[Row]], float | None]] = {
     "pass_at_1": _mean_of("correct"),
     "pass_at_k": _any_right("correct"),
-    "cons_at_k": _voted("answer", "correct"),
+    "cons_at_k": _voted("answer", "value", "correct"),
     "pass_at_1_lenient": _mean_of("correct_lenient"),
     "pass_at_k_lenient": _any_right("correct_lenient"),
-    "cons_at_k_lenient": _voted("answer_lenient", "correct_lenient"),
+    "cons_at_k_lenient": _voted("answer_lenient", "value_lenient", "correct_lenient"),
     "format_rate": _mean_of("well_formed"),
     "language_rate": _mean_of("language"),
     "mean_length": _mean_of("length"),

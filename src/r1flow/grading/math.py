@@ -88,6 +88,12 @@ def best(readings: list[Verdict]) -> Verdict:
     return next((reading for reading in readings if reading.correct), readings[0])
 
 
+def number_in(answer: str | None) -> str | None:
+    """The value of an answer that is one number, in one spelling: "18" of $18, 18 dollars, 18.0; None for any other."""
+    found = tidy(in_plain_words(answer)) if answer else None
+    return str(found.number.value) if found and found.number else None
+
+
 # Answers that can be decided here, without a worker.
 
 

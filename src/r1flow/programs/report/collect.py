@@ -39,6 +39,7 @@ FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 # The columns of samples.parquet that the claims and the page use.
 COLUMNS = {
     *("task", "kind", "problem_id", "sample_index", "question", "gold", "completion", "answer", "answer_lenient"),
+    *("value", "value_lenient"),
     *("correct", "correct_lenient", "well_formed", "language", "length", "finished", "reflections", "thinks"),
     *("thinking", "first_correct", "several_answers", "paraphrased", "intervention"),
 }
