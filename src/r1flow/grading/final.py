@@ -347,6 +347,8 @@ TAKEN_BACK = re.compile(
     r"\b(?:actually|rather|instead|wait|sorry|correction|mistake\w*|incorrect|impossible|absurd|contradict\w*|should|must)\b",
     re.IGNORECASE,
 )
+FINAL = re.compile(r"\bfinal answer (?:is|are)\b", re.IGNORECASE)
+NO_OTHER = re.compile(r"\bno (?:others?|more|further)\b", re.IGNORECASE)
 NO_SOLUTION = re.compile(r"\b(?:is|are|exists?|has|have) (no (?:[a-z-]+ ){0,2}solutions?)\W*$", re.IGNORECASE)
 CHINESE = re.compile(r".*答案(?:应该|就)?(?:是|为|等于|[:：])\s*[:：]?\s*([^。\n]+)。?", re.DOTALL)
 CHINESE_UNSURE = re.compile(r"[不没或非错]|可能|也许")
@@ -356,11 +358,12 @@ FORMULA = re.compile(rf"\$\$[^$]+\$\$|\\\[.{{1,2000}}?\\\]|{INLINE}", re.DOTALL)
 def stated(text: str) -> str | None:
     """What the last sentence states as the answer; a last sentence with "the final answer is" has priority.
 
-    None if it states nothing, or denies it.
+    Unless what follows takes that back. None if the sentence states nothing, or denies it.
     """
     sentences = SENTENCE.split(text)
-    final = [sentence for sentence in sentences if re.search(r"\bfinal answer (?:is|are)\b", sentence, re.IGNORECASE)]
-    sentence = [*sentences, *final][-1]
+    final = [number for number, sentence in enumerate(sentences) if FINAL.search(sentence)]
+    stands = final and not any(map(takes_back, sentences[final[-1] + 1 :]))
+    sentence = sentences[final[-1] if stands else -1]
     none = NO_SOLUTION.search(sentence)
     if none and not UNSURE.search(sentence[: none.start(1)]):
         return none[1]
@@ -377,6 +380,11 @@ def stated(text: str) -> str | None:
     if UNSURE.search(CLAUSE.split(match[1])[-1]) or not re.search("[A-Za-z]{2}", ended[: match.start(2)]):
         return None
     return match[2]
+
+
+def takes_back(sentence: str) -> bool:
+    """Whether a sentence may take back what was said before it; "there are no others" doesn't."""
+    return bool(TAKEN_BACK.search(sentence) or UNSURE.search(NO_OTHER.sub("", sentence)))
 
 
 def without_aside(sentence: str) -> str:
