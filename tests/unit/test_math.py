@@ -767,6 +767,7 @@ def test_what_reckons_with_a_number_or_hedges_is_not_that_number(written: str, g
 
 
 UNFINISHED = [  # a sum with a power of ten, a division written as a ratio, a root that isn't taken out over a line
+    *(("7", "(14)/2"), (r"2\sqrt3", "(4√3)/2"), (r"\frac{\pi}{6}", "-(-π)/6"), (r"2\sqrt3", "(6)/√3")),
     *(("305", r"3\cdot 10^2 + 5"), ("295", r"3\times10^2-5"), ("101", "10^2+1"), ("1", r"5\cdot 10^{-1}+0.5")),
     *(("3", "12:4"), ("4", "100:25"), ("-3", "-12:4")),
     *(
@@ -785,6 +786,9 @@ BOTH_WAYS = [  # a fraction in its spellings, said twice; hours
     *((r"\frac58", "62.5%"), (r"\frac58", r"62.5\%"), (r"\frac{23}{3}", "7 and 2/3"), (r"\frac{12}{5}", r"\frac{12}5")),
     *(("3:00 PM", "3 PM"), ("3 PM", "3:00 PM"), ("10^{10}-1", "10^{10}-1"), (r"3\cdot 10^8", "300000000")),
     (r"\frac{\sqrt{12}}{5}", r"\frac{2\sqrt{3}}{5}"),
+    *((r"\frac{3\sqrt3}{4}", "(3√3)/4"), (r"\frac{3\sqrt3}{4}", "(3*sqrt(3))/4")),
+    *((r"\frac{3\sqrt3}{4}", r"(3\sqrt{3})/4"), (r"\frac{\sqrt3}{3}", "(√3)/3"), ("-7/2", "(-7)/2")),
+    *((r"-\frac{\pi}{6}", "(-π)/6"), (r"\frac{1+\sqrt5}{2}", "(1+√5)/2"), (r"1+\frac{\sqrt3}{2}", "1+(√3)/2")),
 ]
 
 

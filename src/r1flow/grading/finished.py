@@ -209,7 +209,14 @@ class Reading:
                 divided, numbers = True, 1
             elif token == "(":
                 self.rest.append(token)
-                inside = self.group().number()
+                group = self.group()
+                negative = group.peek() == "-"
+                inside = group.number()
+                # Above a slash brackets may hold one term: (3√3)/4 as \frac{3√3}{4}.
+                if len(inside) == 1 and self.peek() == "/" and not (parts or numbers or (signed and negative)):
+                    value, outside = inside[0].value, inside[0].outside
+                    parts = list(inside[0].parts)
+                    continue
                 if len(inside) < 2 or self.peek() == "^":
                     raise UnfinishedError
                 parts.append(("sum", 0))
