@@ -374,6 +374,12 @@ BASES = {
     "twelve": 12, "sixteen": 16,
 }  # fmt: skip
 BASE = re.compile(rf"([0-9A-Za-z]+)_\{{?(?:\\text\{{)?(\d{{1,2}}|{'|'.join(BASES)})\}}{{0,2}}", re.ASCII)
+# Other ways to say it: (52)_8, 52 base 8, 52 in base eight.
+IN_BASE = re.compile(
+    rf"^(?:\((\d[0-9A-Za-z]*)\)_|\$?(\d[0-9A-Za-z]*)\$? (?:in )?base )\$?"
+    rf"\{{?(?:\\text\{{)?(\d{{1,2}}|{'|'.join(BASES)})\}}{{0,2}}\$?$",
+    re.ASCII,
+)
 GROUPS = re.compile(
     r"(?<![\d.,_'’])(\d{1,3})((?:(?:['’_]|\\[,!;: ]|\s*\{\s*,\s*\}|~|[^\S\n])+\d{3})+(?![\d,])"
     r"|(?:\.\d{3}){2,}+(?![\d,.]))",
@@ -447,7 +453,7 @@ def tidy(text: str | None, gold: Tidy | None = None, letters: bool = False) -> T
     """
     if not isinstance(text, str) or len(text) > LIMIT or CONTROL.search(text):
         return None
-    whole = scaled(unwrapped(in_latex(text)))
+    whole = IN_BASE.sub(r"\1\2_{\3}", scaled(unwrapped(in_latex(text))))
     number = plain_number(whole)
     if number:
         return Tidy(whole, whole, number, False, None, None)
@@ -456,7 +462,7 @@ def tidy(text: str | None, gold: Tidy | None = None, letters: bool = False) -> T
     core, unit = (core, as_measure(("percent", 1))) if percent else without_unit(core, gold, money, letters)
     based = BASE.fullmatch(core) if any(map(str.isdigit, core[:1])) else None
     if based and has_digits_of(based[1], based[2]):
-        return Tidy(whole, based[1], None, percent, unit, based[2])
+        return Tidy(whole, based[1], None, percent, unit, str(BASES.get(based[2], based[2])))
     core = spelled_out(core)
     return Tidy(whole, core, plain_number(core), percent, unit, None)
 
