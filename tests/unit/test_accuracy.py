@@ -183,6 +183,9 @@ def test_options_bind_letter_and_text() -> None:
     assert choice("C", "london", OPTIONS) is True
     assert choice("C", "C. Paris", OPTIONS) is False
     assert choice("C", "C (Paris)", OPTIONS) is False
+    assert choice("C", "(c) London", OPTIONS) is choice("C", "(c) because it rains there", OPTIONS) is True
+    for answer in ("(c) Paris", "(c) London or Paris", "(a) London", "c London", "(c) Rome"):
+        assert choice("C", answer, OPTIONS) is False, answer
     assert choice("C", "C (London)", OPTIONS) is choice("C", "C because it rains there", OPTIONS) is True
     assert choice("D", "D. Vitamin A", OPTIONS) is True
     for answer in (

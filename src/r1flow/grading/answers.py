@@ -161,11 +161,13 @@ def letter_of(text: str) -> tuple[str, str] | None:
         return match[1].upper(), ""
     loosely = LOOSELY_APART.match(text, match.end())
     apart = loosely or APART.match(text, match.end())
-    if not apart or match[1].islower():
+    # A small letter that other text follows may be a word, unless it is in brackets: (b) London.
+    bracketed = text[match.start(1) - 1 : match.end() + 1] == f"({match[1]})"
+    if not apart or (match[1].islower() and not bracketed):
         return None
     rest = text[apart.end() :].strip()
     # After a comma and on another line there may stand anything, so that text must look like an option's or a reason.
-    return None if loosely and not (STATES.match(rest) and sways_nothing(rest)) else (match[1], rest)
+    return None if loosely and not (STATES.match(rest) and sways_nothing(rest)) else (match[1].upper(), rest)
 
 
 def single_letter(text: str) -> str | None:
