@@ -228,6 +228,12 @@ def test_reasoning_is_asked_again_with_a_thought_begun_and_nothing_else_is(exami
         ("<think>so the answer is 5.</think><answer>5</answer>", True, True, False),
         ("<think>so the answer is 5.0</think><answer>5</answer>", True, True, False),  # one answer, spelt twice
         ("<think>so the answer is 6, no: the answer is 5.</think><answer>5</answer>", True, False, True),
+        ("<think>so the solution is x = 5.</think><answer>5</answer>", True, True, False),
+        ("<think>so the solution is $x = 5$, done.</think><answer>5</answer>", True, True, False),
+        ("<think>so the answer is $5$.</think><answer>5</answer>", True, True, False),
+        (r"<think>so the answer is x = \(5\).</think><answer>5</answer>", True, True, False),
+        ("<think>so the answer is x = 6.</think><answer>5</answer>", True, False, True),
+        ("<think>so the answer is 2x = 5.</think><answer>5</answer>", True, False, True),
         ("<think>die Antwort ist 5.</think><answer>6</answer>", True, True, True),
         ("<think>so the answer is 6. 3 + 2 = 5", False, False, False),  # what was cut off has no final answer
         ("<think>4 + 1 = 5</think><answer>5</answer>", True, None, False),

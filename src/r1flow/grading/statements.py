@@ -8,7 +8,9 @@ grades; it doesn't need this module, so an edit here reruns no training. Left ou
 
 import re
 
+from r1flow.grading.answers import plain_number
 from r1flow.grading.final import BOX, UNSURE, boxes, candidate
+from r1flow.grading.math import NAME
 
 NOUN = r"(?:answer|result|solution|antwort|ergebnis|lösung)"
 SAYS = re.compile(
@@ -21,6 +23,7 @@ SAID = re.compile(  # to the clause's end
     r"[\s:=*]*(?:(?:therefore|thus|then|now|also|hence)\s)?([^<\n]{1,200}?)"
     r"(?:[.;!?](?=\s|$)|,(?=\s+[^\W\d]|$)|\s(?=(?:because|since|which|so|then|but|weil|denn|aber)\b)|[<\n]|$)"
 )
+FORMULA = re.compile(r"^\$([^$]*)\$$|^\\\((.*)\\\)$")
 UNDECIDED = re.compile(rf"{UNSURE.pattern}|\b(?:nicht|kein|oder|falsch|vielleicht)\b|\?", re.IGNORECASE)
 
 
@@ -44,5 +47,15 @@ def spans(text: str) -> list[tuple[int, int]]:
 
 def graded_statements(thought: str, entry_json: str | None) -> list[str]:
     """The texts that are graded as the answers which a thought states; as in generated.answer_of, by the row's kind."""
-    stated = statements(thought)
-    return stated if entry_json is not None else [candidate(answer) for answer in stated]
+    read = candidate if entry_json is None else number_stated
+    return [read(answer) for answer in statements(thought)]
+
+
+def number_stated(text: str) -> str:
+    """The number of a statement that is one with its name or as a formula, 13 of $x = 13$; else all of the statement.
+
+    Scorers want exact text, which an answer on the way needn't be.
+    """
+    unnamed = NAME.sub("", FORMULA.sub(r"\1\2", text).strip())
+    bare = FORMULA.sub(r"\1\2", unnamed).strip()
+    return bare if plain_number(bare) else text
