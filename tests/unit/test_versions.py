@@ -134,3 +134,11 @@ def test_data_that_dvc_cannot_add_keeps_the_pin_and_is_said(made, monkeypatch):
     with pytest.raises(UserError, match=r"^data: DVC can't add it: locked$"):
         versions.pin(made)
     assert Path("data.dvc").read_bytes() == before
+
+
+def test_the_folder_of_another_stage_is_refused_and_the_pinned_data_stays(made, data):
+    manifest.write_json(made / "manifest.json", manifest.manifest_of_files("zero_rl", made))
+    before = sorted(path.read_bytes() for path in data.iterdir())
+    with pytest.raises(UserError, match=r"^results/new/data: is the stage zero_rl; name a data stage's folder"):
+        versions.pin(made)
+    assert sorted(path.read_bytes() for path in data.iterdir()) == before

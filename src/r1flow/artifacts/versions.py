@@ -197,6 +197,9 @@ def pin(source: Path) -> None:
     fault = manifest.broken(source)
     if fault:
         raise UserError(f"{fault}; run the data stage again")
+    stage = manifest.read_manifest(source / manifest.MANIFEST)["stage"]
+    if stage != "data":
+        raise UserError(f"{source}: is the stage {stage}; name a data stage's folder, such as results/r1_tiny/data")
     if source.resolve() != DATA.resolve():
         shutil.rmtree(DATA, ignore_errors=True)
         shutil.copytree(source, DATA, ignore=shutil.ignore_patterns(".snakemake_timestamp"))
