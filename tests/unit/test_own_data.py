@@ -331,6 +331,20 @@ def test_what_is_wrong_with_a_file_is_counted_and_shown(tmp_path, capsys):
     assert "left out: 1 rows, empty; first: words.csv: row 108" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("experiment", ["r1_micro", GSM8K])
+def test_more_damaged_rows_than_usual_stop_a_run_unless_they_are_allowed(experiment, tmp_path, capsys):
+    path = write_csv(tmp_path / "words.csv", [*ROWS[:79], ("How long?", "", "")])
+    with pytest.raises(UserError, match=r"1 of 80 rows .* are damaged.*\+\+data\.damaged_share=0\.02$") as refusal:
+        made(Run.compose(ROOT, experiment, f"data.train={path} {WORDED}"), tmp_path / "data")
+    assert main(["data", "check", str(path), "--json"]) == 1
+    assert as_documented("data", capsys.readouterr().out)["stops"] == [str(refusal.value)]
+    assert main(["data", "check", str(path)]) == 1
+    assert f"a run stops: {refusal.value}\n" in capsys.readouterr().out
+    remedy = str(refusal.value).rpartition(" ")[2]
+    files = made(Run.compose(ROOT, experiment, f"data.train={path} {WORDED} {remedy}"), tmp_path / "allowed")
+    assert sum(len(files[name]) for name in ("rl", "dev", "final", "test")) <= 79
+
+
 @pytest.mark.parametrize(("arguments", "said"), [
     (["nowhere.csv"], "nowhere.csv: there is no such file"),
     (["."], ".: a folder; name one of its files"),

@@ -17,7 +17,7 @@ from r1flow.core.row_files import column_of
 from r1flow.data import leaks, pools
 from r1flow.data.decontaminate import Kind
 from r1flow.data.sources import here
-from r1flow.engine.own_data import SHARES, columns_of, own_source
+from r1flow.engine.own_data import DAMAGED_SHARE, SHARES, columns_of, own_source
 from r1flow.grading.problems import is_gradable
 from r1flow.model.weights import read_object
 from r1flow.tracking.left_out import Count
@@ -69,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     told["first_left_out"] = count.first
     told["ungradable"] = [row["answer"] for row in ungradable]
     told["splits"] = {split: len(of_split) for split, of_split in rows.items()}
+    told["stops"] = reasons_to_stop(count)
     told |= resemblance(rows)
     prompts = prompts_of(problems, model)
     told["lengths"] = length_range([length for _, length in prompts], model)
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     told["overrides"] = " ".join(f"data.{key}={value}" for key, value in values.items())
     told["experiment"] = EXPERIMENT.format(data=json.dumps(values, ensure_ascii=False))
     tell(told, told_in_words(told, names), arguments.json)
-    return 1 if count.lost or ungradable or told["leaks"] else 0
+    return 1 if count.lost or ungradable or told["leaks"] or told["stops"] else 0
 
 
 def column_for(option: str, given: str | None, usual: tuple[str, ...], names: list[str], file: Path) -> str:
@@ -107,6 +108,15 @@ def split_rows(file: Path, columns: dict[str, str]) -> tuple[dict[str, list[dict
     if not count.kept:
         raise UserError(f"{file}: no row can be used: {'; '.join(count.first.values()) or 'it has none'}")
     return rows, count
+
+
+def reasons_to_stop(count: Count) -> list[str]:
+    """Why a run on the file would stop, in the words of its data stage."""
+    try:
+        pools.check_count("data.train", "train", count, DAMAGED_SHARE)
+    except UserError as error:
+        return [str(error)]
+    return []
 
 
 def resemblance(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
@@ -173,6 +183,7 @@ def told_in_words(told: dict[str, Any], names: list[str]) -> str:
     else:
         lines.append(f"answers: all of {told['kept']} can be graded")
     lines.append(f"splits: {', '.join(f'{name} {rows}' for name, rows in told['splits'].items())}")
+    lines += [f"a run stops: {reason}" for reason in told["stops"]]
     lines.append(
         f"leaks: {told['leaks']} problems for RL give one of dev, test or final away; {told['alike']} only share a"
         " template with one, in other numbers or words"

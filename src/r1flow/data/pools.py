@@ -113,9 +113,10 @@ def check_count(key: str, split: str, count: Count, damaged_share: float) -> Non
     """Refuse a split if too many of its rows are damaged, or none is left."""
     reasons = "; ".join(f"{place} ({count.left_out[reason]} such)" for reason, place in count.first.items())
     if count.damaged > damaged_share * count.read:
+        enough = min(1.0, round(count.damaged / count.read + 0.01, 2))
         raise UserError(
             f"{key}: {count.damaged} of {count.read} rows of {split} are damaged, more than data.damaged_share "
-            f"({damaged_share}): {reasons}"
+            f"({damaged_share}): {reasons}; mend them, or allow it with ++data.damaged_share={enough}"
         )
     if not count.kept:
         raise UserError(f"{key}: no row of {split} is left of {count.read}: {reasons or 'its files are empty'}")

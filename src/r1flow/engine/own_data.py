@@ -68,7 +68,7 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
         sources |= {name: source for name, source in data["sources"].items() if name in taken}
         data["rows"] = {file: limit for file, limit in data["rows"].items() if file in made}
     else:
-        data["damaged_share"] = DAMAGED_SHARE
+        data.setdefault("damaged_share", DAMAGED_SHARE)
     data |= {"sources": sources, "pools": pools}
     data["decontaminate"]["templates"] = True
     notes = [f"data: your problems of {train} are in {', '.join(shares)}; everything else is the experiment's own"]
