@@ -345,6 +345,12 @@ def test_more_damaged_rows_than_usual_stop_a_run_unless_they_are_allowed(experim
     assert sum(len(files[name]) for name in ("rl", "dev", "final", "test")) <= 79
 
 
+def test_templates_of_ones_own_problems_are_told_apart_unless_that_is_switched_off(words):
+    for overrides, told in (("", True), ("++data.decontaminate.templates=false", False)):
+        run = Run.compose(ROOT, "r1_micro", f"data.train={words} {WORDED} {overrides}")
+        assert run.slice("data")["decontaminate"]["templates"] is told
+
+
 @pytest.mark.parametrize(("arguments", "said"), [
     (["nowhere.csv"], "nowhere.csv: there is no such file"),
     (["."], ".: a folder; name one of its files"),

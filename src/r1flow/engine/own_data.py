@@ -70,7 +70,7 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
     else:
         data.setdefault("damaged_share", DAMAGED_SHARE)
     data |= {"sources": sources, "pools": pools}
-    data["decontaminate"]["templates"] = True
+    data["decontaminate"].setdefault("templates", True)
     notes = [f"data: your problems of {train} are in {', '.join(shares)}; everything else is the experiment's own"]
     return notes + without_paraphrases(run, "your problems have")
 
