@@ -20,6 +20,7 @@ from r1flow.core.schema import read_jsonl
 from r1flow.data import loaders
 from r1flow.data.leaks import REPORT
 from r1flow.data.loaders import Damaged, gold, question_asked
+from r1flow.data.sources import names_here
 from r1flow.engine import gate
 from r1flow.engine.own_data import WORDS, own_source
 from r1flow.engine.run import Run
@@ -282,8 +283,22 @@ def test_columns_that_a_file_of_a_folder_hasnt_are_refused_when_the_run_is_plann
     (folder / "train-1.jsonl").unlink()
     assert Run.compose(ROOT, "r1_micro", words).notes
     (folder / "test.jsonl").unlink()
-    with pytest.raises(UserError, match=r"^data\.test: .*set: no file matches \*test\*.*; it has train-0\.jsonl"):
+    with pytest.raises(UserError, match=r"^data\.test: .*set: no file matches test\..*; it has train-0\.jsonl"):
         Run.compose(ROOT, "r1_micro", words)
+
+
+def test_files_of_a_folder_are_taken_where_the_split_is_a_word_of_their_path(tmp_path):
+    taken = {
+        "train": ["a_train.json", "data/train-0.parquet", "train.csv", "train/0.jsonl.gz", "train-latest.jsonl"],
+        "test": ["gsm.test.csv", "test.jsonl"],
+    }
+    others = [".ipynb_checkpoints/train.jsonl", ".train.csv", "contest.json", "trainer_state.json", "train.txt"]
+    for name in (*taken["train"], *taken["test"], *others):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    for split, names in taken.items():
+        source = own_source(split, str(tmp_path), None, {})
+        assert names_here(tmp_path, source["files"][split]) == sorted(names)
 
 
 def test_a_file_is_looked_at_as_a_run_would_use_it(words, tmp_path, capsys):

@@ -54,7 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     file, model = arguments.file, arguments.model and model_folder(arguments.model)
     if file.is_dir():
-        raise UserError(f"{file}: a folder; name one of its files, such as that with *train* in its name")
+        raise UserError(f"{file}: a folder; name one of its files, such as that with the word train in its name")
     if not file.is_file():
         raise UserError(f"{file}: there is no such file; name one with your problems")
     [names] = columns_of([file])

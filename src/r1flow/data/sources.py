@@ -131,11 +131,20 @@ def names_here(place: Path, patterns: Iterable[str]) -> list[str]:
     folder = place.parent if place.is_file() else place
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; name one, or give a hub id its revision")
-    paths = [place] if place.is_file() else folder.rglob("*")
-    files = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
+    files = {place.name} if place.is_file() else files_within(folder)
     names = matching(str(place), files, patterns)
     check_names(str(folder), "dataset", names)
     return names
+
+
+def files_within(folder: Path) -> set[str]:
+    """The names of a folder's files, at any depth, without hidden ones, such as a notebook's checkpoints."""
+    files = set()
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") for part in name.parts):
+            files.add(name.as_posix())
+    return files
 
 
 def matching(where: str, names: Iterable[str], patterns: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ preferences) stays the experiment's own. docs/your-data.md explains it to users.
 """
 
 from glob import escape
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -137,14 +138,14 @@ def check_columns(split: str, source: dict[str, Any]) -> None:
 
 
 def own_source(split: str, place: str, revision: str | None, columns: dict[str, str]) -> dict[str, Any]:
-    """A source with one split: a file, or the files of a folder or hub repository with the split in their names."""
+    """A source with one split: a file, or the files of a folder or hub repository with the split in their paths."""
     path = Path(place)
     if revision is None and not path.exists():
         raise UserError(
             f"data.{split}: there is no file or folder {place!r} here; a data set on a hub also takes"
             " data.revision=COMMIT"
         )
-    patterns = [escape(path.name)] if path.is_file() else [f"*{split}*{ending}" for ending in ENDINGS["dataset"]]
+    patterns = [escape(path.name)] if path.is_file() else patterns_of(split)
     return {
         "repo": place,
         "revision": None if path.exists() else revision,
@@ -156,6 +157,15 @@ def own_source(split: str, place: str, revision: str | None, columns: dict[str, 
         "where": {},
         **LIMITS,
     }
+
+
+def patterns_of(split: str) -> list[str]:
+    """What a split's files match, in whose paths it is a word: train.csv and data/train-0.csv, not trainer_state.json.
+
+    So `test` takes no train-latest.jsonl.
+    """
+    words = product(("", "[!a-zA-Z]*"), ("", "*[!a-zA-Z]"), ENDINGS["dataset"])
+    return [f"{before}{split}{after}{ending}" for after, before, ending in words]
 
 
 def without_problems(pool: dict[str, Any]) -> dict[str, Any]:
