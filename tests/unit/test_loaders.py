@@ -620,6 +620,11 @@ def test_a_first_line_that_is_damaged_is_counted_and_refuses_no_file(tmp_path):
     assert [row["answer"] for row in found] == ["5"] and count.left_out == {"not JSON": 1}
 
 
+def test_a_column_that_the_first_row_of_json_lacks_is_one_all_the_same(tmp_path):
+    write(tmp_path, "train.jsonl", [{"question": "2 + 3?"}, {"answer": "5", "question": "3 + 2?"}])
+    assert next(loaders.column_names([tmp_path / "train.jsonl"])) == ["question", "answer"]
+
+
 @pytest.mark.parametrize("word", ["nan", "NaN", "None", "null", "NULL", "N/A", "#N/A", " nan "])
 def test_a_missing_value_that_a_program_wrote_as_a_word_is_no_answer(word, tmp_path):
     write(tmp_path, "train.jsonl", [{"question": "2 + 3?", "answer": word}, {"question": "3 + 2?", "answer": "5"}])

@@ -115,7 +115,7 @@ def rows_of_file(path: Path, source: dict[str, Any]) -> Iterator[FileRow | Damag
 
 
 def column_names(paths: list[Path]) -> Iterator[list[str]]:
-    """The names of each file's columns; of JSON, those of the first row that is whole."""
+    """The names of each file's columns; of JSON, those of its first 64 rows that are whole."""
     return map(columns_in, paths)
 
 
@@ -136,7 +136,10 @@ def columns_in(path: Path) -> list[str]:
     if not whole:
         first = rows[0] if rows else "missing"
         raise UserError(f"{path}: its first row is {first}; see docs/your-data.md for what a file may be")
-    return list(whole[0])
+    names: dict[str, None] = {}
+    for row in whole:
+        names |= dict.fromkeys(row)
+    return list(names)
 
 
 def unreadable_parquet(path: Path, error: Exception) -> UserError:
