@@ -324,6 +324,18 @@ def test_a_file_is_looked_at_as_a_run_would_use_it(words, tmp_path, capsys):
     assert "answers: all of 100 can be graded" in told and found["overrides"] in told and "data.test=FILE" in told
 
 
+@pytest.mark.parametrize(("name", "question"), [("my words (1).csv", "the problem"), ("[a],b's.csv", "5")])
+def test_the_words_that_train_on_a_file_can_be_given_to_a_shell(name, question, tmp_path, capsys):
+    path = tmp_path / name
+    path.write_text(f"{question},the [right] answer\n2 + 3?,5\n")
+    columns = ["--question", question, "--gold", "the [right] answer"]
+    main(["data", "check", str(path), *columns, "--json"])
+    overrides = json.loads(capsys.readouterr().out)["overrides"]
+    data = Run.compose(ROOT, GSM8K, overrides).slice("data")["sources"]["own"]
+    assert data["repo"] == str(path)
+    assert data["columns"] == {"question": question, "answer": "the [right] answer"}
+
+
 def test_with_a_model_each_question_is_made_a_prompt_once_and_the_first_are_shown(words, tmp_path, monkeypatch, capsys):
     model = write_folder(tmp_path / "model", "{{ messages[-1].content }}!", max_position_embeddings=90)
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))

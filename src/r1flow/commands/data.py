@@ -5,6 +5,7 @@ r1flow data check words.csv
 
 import argparse
 import json
+import shlex
 import statistics
 from itertools import chain
 from pathlib import Path
@@ -17,6 +18,7 @@ from r1flow.core.row_files import column_of
 from r1flow.data import leaks, pools
 from r1flow.data.decontaminate import Kind
 from r1flow.data.sources import here
+from r1flow.engine.config import override_of
 from r1flow.engine.own_data import DAMAGED_SHARE, SHARES, columns_of, own_source
 from r1flow.grading.problems import is_gradable
 from r1flow.model.weights import read_object
@@ -80,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             {"question": row["question"], "answer": row["answer"], "prompt": prompt, "tokens": tokens}
         )
     values = {"train": str(file)} | {ours: name for ours, name in columns.items() if ours != name}
-    told["overrides"] = " ".join(f"data.{key}={value}" for key, value in values.items())
+    told["overrides"] = shlex.join(override_of(f"data.{key}", value) for key, value in values.items())
     told["experiment"] = EXPERIMENT.format(data=json.dumps(values, ensure_ascii=False))
     tell(told, told_in_words(told, names), arguments.json)
     return 1 if count.lost or ungradable or told["leaks"] or told["stops"] else 0

@@ -176,6 +176,21 @@ def quoted_override(override: str) -> str:
     return f"{added}{override}"
 
 
+def override_of(key: str, text: str) -> str:
+    """KEY=TEXT, with quotes around the text where Hydra wouldn't read it as that text without: [a].csv, 5, null."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Quote, QuotedString
+    from hydra.errors import OverrideParseException
+
+    plain = f"{key}={text}"
+    try:
+        [parsed] = OverridesParser.create().parse_overrides([plain])
+        is_read = not parsed.is_sweep_override() and parsed.value() == text
+    except OverrideParseException:
+        is_read = False
+    return plain if is_read else f"{key}={QuotedString(text, Quote.single).with_quotes()}"
+
+
 def settle(run: dict[str, Any], experiment: str, conf: Path) -> dict[str, Any]:
     """Check the keys, add the run's name, and give each stage the values that hold for all; raises UserError."""
     check_keys("", {key: {} if isinstance(value, dict) else value for key, value in run.items()}, WHOLE)
