@@ -383,6 +383,17 @@ def test_more_damaged_rows_than_usual_stop_a_run_unless_they_are_allowed(experim
     assert sum(len(files[name]) for name in ("rl", "dev", "final", "test")) <= 79
 
 
+@pytest.mark.parametrize("experiment", ["r1_micro", GSM8K])
+def test_too_few_problems_are_said_by_a_check_and_stop_a_run(experiment, tmp_path, capsys):
+    path = write_csv(tmp_path / "words.csv", ROWS[20:24])
+    assert main(["data", "check", str(path), "--json"]) == 1
+    found = as_documented("data", capsys.readouterr().out)
+    empty = [split for split, rows in found["splits"].items() if not rows]
+    assert empty and found["stops"] == [f"no problem is left for {' and '.join(empty)}; give more problems"]
+    with pytest.raises(UserError, match=r"^data\.train: \w+\.jsonl would be empty; add problems to it, or"):
+        made(Run.compose(ROOT, experiment, f"data.train={path} {WORDED}"), tmp_path / "data")
+
+
 def test_templates_of_ones_own_problems_are_told_apart_unless_that_is_switched_off(words):
     for overrides, told in (("", True), ("++data.decontaminate.templates=false", False)):
         run = Run.compose(ROOT, "r1_micro", f"data.train={words} {WORDED} {overrides}")

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     told["first_left_out"] = count.first
     told["ungradable"] = [row["answer"] for row in ungradable]
     told["splits"] = {split: len(of_split) for split, of_split in rows.items()}
-    told["stops"] = reasons_to_stop(count)
+    told["stops"] = reasons_to_stop(count, told["splits"])
     told |= resemblance(rows)
     prompts = prompts_of(problems, model)
     told["lengths"] = length_range([length for _, length in prompts], model)
@@ -112,13 +112,16 @@ def split_rows(file: Path, columns: dict[str, str]) -> tuple[dict[str, list[dict
     return rows, count
 
 
-def reasons_to_stop(count: Count) -> list[str]:
-    """Why a run on the file would stop, in the words of its data stage."""
+def reasons_to_stop(count: Count, splits: dict[str, int]) -> list[str]:
+    """Why a run on the file would stop; `splits`: how many problems each has."""
+    reasons = []
     try:
         pools.check_count("data.train", "train", count, DAMAGED_SHARE)
     except UserError as error:
-        return [str(error)]
-    return []
+        reasons.append(str(error))
+    if empty := [split for split, rows in splits.items() if not rows]:
+        reasons.append(f"no problem is left for {' and '.join(empty)}; give more problems")
+    return reasons
 
 
 def resemblance(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:

@@ -122,6 +122,18 @@ def check_count(key: str, split: str, count: Count, damaged_share: float) -> Non
         raise UserError(f"{key}: no row of {split} is left of {count.read}: {reasons or 'its files are empty'}")
 
 
+def check_filled(config: Mapping[str, Any], file: str, rows: int, leaks: int = 0) -> None:
+    """Refuse a file that pools fill and that would have no rows; `leaks`: how many rows it would have had."""
+    why = f" ({leaks} rows give an evaluation set away)" if leaks else ""
+    for pool in config.get("pools", ()):
+        if rows or file not in pool["into"]:
+            continue
+        key, remedy = "data.pools", "take other rows for it, or more of them"
+        if pool["take"][0].partition(".")[0] in OWN:
+            key, remedy = "data.train", "add problems to it, or name data.test"
+        raise UserError(f"{key}: {file}.jsonl would be empty{why}; {remedy}")
+
+
 def tell_sources(stage: "Stage") -> dict[str, Any]:
     """Say how many rows of each source's splits were read and left out, by sources.json; returns the counts."""
     told = {}

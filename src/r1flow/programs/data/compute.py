@@ -28,7 +28,7 @@ from r1flow.data import general, leaks, loaders, preferences
 from r1flow.data.corpus import CorpusWriter
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.look_ups import LOOK_UPS
-from r1flow.data.pools import share_rows, tell_sources
+from r1flow.data.pools import check_filled, share_rows, tell_sources
 from r1flow.data.splits import check_disjoint, split_of
 from r1flow.data.tasks import (
     FAMILIES,
@@ -81,6 +81,7 @@ def take_problems(stage: "Stage") -> Problems:
         share_rows(stage, taken)
     problems: Problems = {}
     for split, rows in taken.items():
+        check_filled(stage.config, split, len(rows))
         problems[split] = {}
         for row in sorted(rows, key=lambda row: row["id"]):
             of_task = problems[split].setdefault(row["task"], [])

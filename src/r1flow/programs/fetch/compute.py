@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts import versions
 from r1flow.artifacts.manifest import write_json
-from r1flow.core.errors import UserError
 from r1flow.core.schema import BEFORE, FIELDS, FILES
 from r1flow.data import leaks
 from r1flow.data.loaders import FileRow
-from r1flow.data.pools import share_rows, tell_sources
+from r1flow.data.pools import check_filled, share_rows, tell_sources
 from r1flow.tracking.left_out import tell_counts
 
 if TYPE_CHECKING:
@@ -59,15 +58,14 @@ def build_files(stage: "Stage") -> None:
     names = chain.from_iterable(pool["into"] for pool in config["pools"])
     files = {file: RowFile(stage.work / f"{file}.jsonl") for file in names}
     share_rows(stage, files)
-    rows = write_files(stage.work, files, config["rows"], config["decontaminate"])
+    rows = write_files(stage.work, files, config)
     schema = {f"{name}.jsonl": described(files[name].fields, count) for name, count in rows.items()}
     write_json(stage.work / "schema.json", schema)
 
 
-def write_files(
-    work: Path, files: dict[str, "RowFile"], limits: dict[str, int | None], rules: dict[str, Any]
-) -> dict[str, int]:
+def write_files(work: Path, files: dict[str, "RowFile"], config: dict[str, Any]) -> dict[str, int]:
     """Write every file without rows that leak evaluation problems, and the report; returns the rows of each file."""
+    limits, rules = config["rows"], config["decontaminate"]
     training = {f"{name}.jsonl": file.choose(limits.get(name)) for name, file in files.items()}
     asked = {name: training.pop(name) for name in leaks.EVALUATION if name in training}
     matches = leaks.matches_by_file(training, asked)
@@ -75,7 +73,11 @@ def write_files(
         matches = leaks.tell_templates(matches)
     spared = rules["reported_only"] if rules["drop"] else list(asked)
     dropped = {name: leaks.leaking_rows(of_file, spared) for name, of_file in matches.items()}
-    rows = {name: file.write(dropped.get(f"{name}.jsonl", {})) for name, file in files.items()}
+    rows = {}
+    for name, file in files.items():
+        leaks_of_file = dropped.get(f"{name}.jsonl", {})
+        rows[name] = file.write(leaks_of_file)
+        check_filled(config, name, rows[name], len(leaks_of_file))
     leaks.write_report(work, matches, list(asked), rules["reported_only"], dropped)
     return rows
 
@@ -109,10 +111,6 @@ class RowFile:
     def write(self, without: Collection[str]) -> int:
         """Write the chosen rows except those with these ids; returns how many were written."""
         kept = [place for place in self.places if place[0] not in without]
-        if not kept:
-            raise UserError(
-                f"data.pools: {self.path.name} would be empty ({len(without)} rows give an evaluation set away)"
-            )
         with self.part, self.path.open("wb") as file:
             for _, start, length in kept:
                 file.write(self.line(start, length))
