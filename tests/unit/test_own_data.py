@@ -140,6 +140,15 @@ def test_other_files_of_an_experiment_keep_their_pools(words):
     assert "gsm8k.train" not in str(data["pools"])
 
 
+def test_problems_beyond_a_limit_are_counted_and_the_limit_is_said(words, tmp_path, capsys):
+    run = Run.compose(ROOT, GSM8K, f"data.train={words} {WORDED} data.rows.rl=20")
+    assert "data.rows.rl: at most 20 of your problems are in rl; set it to null for all" in run.notes
+    files = made(run, tmp_path / "data")
+    beyond = 100 - sum(map(len, files.values()))
+    assert len(files["rl"]) == 20 and beyond
+    assert f"rl.jsonl: {20 + beyond} rows in, 20 out; left out: {beyond} limit\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("experiment", ["r1_tiny", "r1_smol", GSM8K])
 def test_without_a_file_of_ones_own_nothing_changes(experiment):
     run = Run.compose(ROOT, experiment)

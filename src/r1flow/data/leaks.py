@@ -125,7 +125,9 @@ def count_leaks(folder: Path) -> dict[str, Count]:
     counts = {}
     for name, about in schema.items():
         dropped = report["training"].get(name, {"dropped": {}})["dropped"]
-        counts[name] = Count(about["rows"] + len(dropped))
+        beyond = about.get("beyond_limit", 0)
+        counts[name] = Count(about["rows"] + len(dropped) + beyond)
+        counts[name].leave_out("limit", rows=beyond)
         reason = "leak of a problem behind it" if name == "corpus.jsonl" else "leak"
         counts[name].leave_out(reason, next((f"{row}, {leak}" for row, leak in dropped.items()), ""), len(dropped))
     return counts

@@ -60,6 +60,7 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
         pools.append({"take": ["own_test.test"], "into": {"test": 100}})
         shares["rl"] += shares.pop("test")
     pools.append({"take": ["own.train"], "into": shares})
+    notes = [f"data: your problems of {train} are in {', '.join(shares)}; everything else is the experiment's own"]
     if program_of("data", data) == "fetch":
         pools += [pool for pool in map(without_problems, data["pools"]) if pool["into"]]
         taken: set[str] = set()
@@ -69,12 +70,21 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
             made |= set(pool["into"])
         sources |= {name: source for name, source in data["sources"].items() if name in taken}
         data["rows"] = {file: limit for file, limit in data["rows"].items() if file in made}
+        notes += limits_said(data["rows"])
     else:
         data.setdefault("damaged_share", DAMAGED_SHARE)
     data |= {"sources": sources, "pools": pools}
     data["decontaminate"].setdefault("templates", True)
-    notes = [f"data: your problems of {train} are in {', '.join(shares)}; everything else is the experiment's own"]
     return notes + without_paraphrases(run, "your problems have")
+
+
+def limits_said(limits: dict[str, int | None]) -> list[str]:
+    """What the user should know of an experiment's limits: they hold for problems of their own, too."""
+    notes = []
+    for file, limit in limits.items():
+        if limit is not None and file in PROBLEM_FILES:
+            notes.append(f"data.rows.{file}: at most {limit} of your problems are in {file}; set it to null for all")
+    return notes
 
 
 def settle_families(run: dict[str, Any]) -> list[str]:

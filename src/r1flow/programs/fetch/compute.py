@@ -59,7 +59,9 @@ def build_files(stage: "Stage") -> None:
     files = {file: RowFile(stage.work / f"{file}.jsonl") for file in names}
     share_rows(stage, files)
     rows = write_files(stage.work, files, config)
-    schema = {f"{name}.jsonl": described(files[name].fields, count) for name, count in rows.items()}
+    schema = {}
+    for name, count in rows.items():
+        schema[f"{name}.jsonl"] = described(files[name].fields, count, files[name].beyond_limit)
     write_json(stage.work / "schema.json", schema)
 
 
@@ -91,6 +93,7 @@ class RowFile:
         self.part = path.with_suffix(".part").open("w+b")
         # Id, where its line begins, the line's length in bytes.
         self.places: list[tuple[str, int, int]] = []
+        self.beyond_limit = 0
 
     def append(self, row: FileRow) -> None:
         if BEFORE in row and BEFORE not in self.fields:
@@ -101,6 +104,7 @@ class RowFile:
 
     def choose(self, limit: int | None) -> list[tuple[str, str]]:
         """Keep only the `limit` rows with the smallest ids; returns the ids and texts of the kept rows."""
+        self.beyond_limit = len(self.places[limit:]) if limit is not None else 0
         self.places = sorted(self.places)[:limit]
         return [(identity, all_asked(json.loads(self.line(start, length)))) for identity, start, length in self.places]
 
@@ -123,6 +127,7 @@ def all_asked(row: FileRow) -> str:
     return "\n".join([*(turn["content"] for turn in json.loads(row.get(BEFORE, "[]"))), row["question"]])
 
 
-def described(names: list[str], rows: int) -> dict[str, Any]:
-    """A file's entry in schema.json, from the names of its fields."""
-    return {"rows": rows, "fields": {name: (FIELDS | MEANS)[name] for name in names}}
+def described(names: list[str], rows: int, beyond_limit: int) -> dict[str, Any]:
+    """A file's entry in schema.json, from the names of its fields, and how many rows its limit left out."""
+    cut = {"beyond_limit": beyond_limit} if beyond_limit else {}
+    return {"rows": rows, **cut, "fields": {name: (FIELDS | MEANS)[name] for name in names}}
