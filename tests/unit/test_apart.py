@@ -23,6 +23,7 @@ from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
 from r1flow.core.files import BadFile
 from r1flow.core.parquet import read_rows, stream_rows
+from r1flow.core.row_files import rows_of_text
 from r1flow.data.loaders import load_apart
 from r1flow.tracking.left_out import Count
 
@@ -169,3 +170,8 @@ def test_private_tests_that_take_gigabytes_are_a_row_too_large(tmp_path: Path) -
     source = {**SOURCE, "columns": columns, "by": {"answer": "contest_tests"}}
     assert list(load_apart(tmp_path, ["a.jsonl"], source, count)) == []
     assert count.left_out == {"row too large": 1}
+
+
+def test_blank_lines_of_json_lines_are_no_rows(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n\n{"a": 2}\n  \n')
+    assert list(rows_of_text(tmp_path / "rows.jsonl")) == [{"a": 1}, {"a": 2}]

@@ -34,6 +34,8 @@ def rows_of_text(path: Path) -> Iterator[dict[str, Any]]:
 def rows_of_lines(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
             try:
                 row = parse_json(line)
             except ValueError as error:
