@@ -9,6 +9,7 @@ import time
 import benchmark
 import pytest
 
+from r1flow.data import leaks
 from r1flow.data.decontaminate import NEARNESS, SHINGLE, Hit, Index, Kind, runs, words_of
 
 STORY = (
@@ -313,3 +314,19 @@ def test_other_numbers_alone_are_no_leak(bench):
 def test_real_training_problems_rarely_hit_a_test_problem(bench):
     hits = Index([text for name in bench.SETS for text in bench.problems(name)]).hits(bench.problems("gsm8k", "train"))
     assert len({hit.train_index for hit in hits if hit.kind != Kind.MASKED}) == 4  # of 7,473; docs/decontamination.md
+
+
+def test_of_a_templates_problems_each_has_a_hit_and_their_pairs_are_not_all_listed():
+    rng = random.Random(1)
+    asked = "Look at the word {} and say how often the letter e is in it, and count every single one that you see."
+    rows = []
+    for number in range(300):
+        rows.append((str(number), asked.format("".join(rng.choices("abcdefgh", k=8)))))
+    farmer = "A farmer has rows of apple trees with seven trees in each row and fells five at noon: how many stay?"
+    training = {"rl.jsonl": [*rows[:200], ("leak", farmer.replace("noon", "dawn"))]}
+    evaluation = {"test.jsonl": [*rows[200:], ("farmer", farmer)]}
+    every = leaks.tell_templates(leaks.matches_by_file(training, evaluation))["rl.jsonl"]
+    some = leaks.matches_by_file(training, evaluation, templates=True)["rl.jsonl"]
+    assert leaks.leaking_rows(some, ()).keys() == leaks.leaking_rows(every, ()).keys() == {"leak"}
+    assert {(match.id, match.kind) for match in some} == {(match.id, match.kind) for match in every}
+    assert set(some) < set(every) and len(some) < 20 * len(rows) < len(every)

@@ -130,7 +130,7 @@ def resemblance(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     for name, of_split in rows.items():
         asked[f"{name}.jsonl"] = [(row["id"], row["question"]) for row in of_split]
     training = {"rl.jsonl": asked.pop("rl.jsonl")}
-    matches = leaks.tell_templates(leaks.matches_by_file(training, asked))["rl.jsonl"]
+    matches = leaks.matches_by_file(training, asked, templates=True)["rl.jsonl"]
     leaking = leaks.leaking_rows(matches, ())
     first = next((match for match in matches if match.id in leaking and match.is_leak(())), None)
     alike = {match.id for match in matches if match.kind in (Kind.MASKED, Kind.TEMPLATE)} - set(leaking)

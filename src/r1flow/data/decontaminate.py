@@ -26,7 +26,7 @@ and translations, which need a model.
 
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -140,6 +140,7 @@ class Index:
         for entry, pattern in enumerate(self.patterns):
             self.of_pattern[pattern].append(entry)
         self.unlisted: dict[WordSequence, dict[int, None]] = {}
+        self.found: Counter[int] | None = None  # how many training texts are near to an entry; None: all are listed
         self.short, self.long = self.places(SHORT), self.places(LONG)
         self.shingles = {n: set(runs(words, SHINGLE)) for n, words in enumerate(self.entries) if len(words) >= SHORT}
         self.known = set().union(*self.shingles.values())
@@ -158,13 +159,15 @@ class Index:
                 places[run] = []
         return dict(places)
 
-    def hits(self, texts: Iterable[str]) -> list[Hit]:
+    def hits(self, texts: Iterable[str], templates: bool = False) -> list[Hit]:
         """Every hit of a training text on a benchmark text, in order of training text, benchmark text and kind.
 
         A pair has one hit for each kind that applies; `whole` and `masked` exclude others. In large groups only a
         sample of masked pairs is listed, but every matching text appears at least once. Texts are read once and not
-        kept.
+        kept. `templates`: of benchmark texts that more than ten training texts are near to, which are of a template
+        then, a training text has one at least and needn't have the others: all pairs would be a square of the rows.
         """
+        self.found = Counter() if templates else None
         self.unlisted = {pattern: dict.fromkeys(entries) for pattern, entries in self.of_pattern.items()}
         order, hits = list(Kind), []
         for number, text in enumerate(texts):
@@ -212,9 +215,16 @@ class Index:
         # No entry can reach the threshold.
         if len(shingles & self.known) < NEARNESS * len(shingles):
             return
-        for entry in self.lsh.query(sketch(shingles)):
+        shown = False
+        for entry in sorted(self.lsh.query(sketch(shingles))):
+            full = self.found is not None and self.found[entry] > COMMON
+            if full and shown:
+                continue
             other = self.shingles[entry]
             if self.patterns[entry] != pattern and len(shingles & other) >= NEARNESS * len(shingles | other):
+                if self.found is not None:
+                    self.found[entry] += 1
+                shown |= full
                 yield entry, Kind.NEAR
 
 

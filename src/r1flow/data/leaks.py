@@ -52,16 +52,21 @@ class Match:
         return self.kind not in (Kind.MASKED, Kind.TEMPLATE) and self.evaluation not in reported_only
 
 
-def matches_by_file(training: dict[str, QuestionRows], evaluation: dict[str, QuestionRows]) -> dict[str, list[Match]]:
-    """The matches of every training file; `training` and `evaluation` map file names to rows."""
+def matches_by_file(
+    training: dict[str, QuestionRows], evaluation: dict[str, QuestionRows], templates: bool = False
+) -> dict[str, list[Match]]:
+    """The matches of every training file; `training` and `evaluation` map file names to rows.
+
+    With `templates`, those on problems that more than ten training rows resemble are told apart, and not all listed.
+    """
     matches: dict[str, list[Match]] = {name: [] for name in training}
     for other, asked in evaluation.items():
         index = Index(question for _, question in asked)
         for name, rows in training.items():
-            for hit in index.hits(question for _, question in rows):
+            for hit in index.hits((question for _, question in rows), templates):
                 match = Match(*rows[hit.train_index], other, *asked[hit.benchmark_index], hit.kind)
                 matches[name].append(match)
-    return matches
+    return tell_templates(matches) if templates else matches
 
 
 def tell_templates(matches: dict[str, list[Match]]) -> dict[str, list[Match]]:

@@ -101,9 +101,7 @@ def generate(
     progress(0, 3)
     problems, prompts = draw_problems(config, seed) | (taken or {}), draw_prompts(config, seed)
     rules = config["decontaminate"]
-    matches = leaks.matches_by_file(*questions_of(problems, prompts))
-    if rules.get("templates"):
-        matches = leaks.tell_templates(matches)
+    matches = leaks.matches_by_file(*questions_of(problems, prompts), rules.get("templates", False))
     family_of = families_asked(problems)
     if family_of:
         matches = leaks.as_templates(

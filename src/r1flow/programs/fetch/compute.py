@@ -70,9 +70,7 @@ def write_files(work: Path, files: dict[str, "RowFile"], config: dict[str, Any])
     limits, rules = config["rows"], config["decontaminate"]
     training = {f"{name}.jsonl": file.choose(limits.get(name)) for name, file in files.items()}
     asked = {name: training.pop(name) for name in leaks.EVALUATION if name in training}
-    matches = leaks.matches_by_file(training, asked)
-    if rules.get("templates"):
-        matches = leaks.tell_templates(matches)
+    matches = leaks.matches_by_file(training, asked, rules.get("templates", False))
     spared = rules["reported_only"] if rules["drop"] else list(asked)
     dropped = {name: leaks.leaking_rows(of_file, spared) for name, of_file in matches.items()}
     rows = {}
