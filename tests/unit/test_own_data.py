@@ -239,12 +239,16 @@ def test_records_of_a_csv_with_too_few_or_many_values_are_counted_and_left_out(t
     assert len(rows) == 1 and left_out == {"wrong number of values": 2}
 
 
+def test_a_record_of_a_csv_that_is_too_large_is_counted_and_left_out(tmp_path):
+    rows, left_out = csv_read(f"q,a\n2 + 3?,5\n{'1' * 2_000_000},2\n{'ü' * 600_000},2\n4?,4\n", tmp_path)
+    assert [row["answer"] for row in rows] == ["5", "4"] and left_out == {"row too large": 2}
+
+
 @pytest.mark.parametrize(("content", "said"), [
     (b"q,b\n1,2\n", "no column a; its first line has q, b"),
     (b"", "no column a; its first line has "),
     ("q,a\nGrö\u00dfe?,5\n".encode("latin-1"), "can't be read as CSV in UTF-8"),
-    (b'q,a\n"1,2\n', "can't be read as CSV in UTF-8"),
-    (b"q,a\n" + b"1" * 2_000_000 + b",2\n", "can't be read as CSV in UTF-8"),
+    (b'q,a\n3,4\n"1,2\n', r"can't be read as CSV in UTF-8 \(line 3: "),
 ])  # fmt: skip
 def test_a_csv_that_cant_be_read_is_refused_in_one_line(content, said, tmp_path):
     with pytest.raises(UserError, match=said) as refusal:

@@ -53,24 +53,30 @@ def rows_of_list(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def rows_of_csv(path: Path) -> Iterator[dict[str, Any]]:
-    for number, row in enumerate(csv_records(path, [], LONGEST_FIELD), 1):
+    for number, row in enumerate(csv_records(path, []), 1):
         if row is None:
             raise ValueError(f"row {number} has the wrong number of values; put quotes around texts")
         yield row
 
 
-def csv_records(path: Path, columns: list[str], limit: int) -> Iterator[dict[str, str] | None]:
-    """One row per record, whose values are texts; the first line names the columns. None: more or fewer values."""
-    csv.field_size_limit(limit)
+def csv_records(path: Path, columns: list[str]) -> Iterator[dict[str, str] | None]:
+    """One row per record, whose values are texts; the first line names the columns. None: more or fewer values.
+
+    Raises csv.Error with the line.
+    """
+    csv.field_size_limit(LONGEST_FIELD)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
-        names = reader.fieldnames or []
-        check_no_column_twice(path, names)
-        for column in columns:
-            if column_of(column, names) not in names:
-                raise UserError(f"{path}: no column {column}; its first line has {listed(names, 20)}")
-        for row in reader:  # a record of more values has them under None, and of fewer ones None in their place
-            yield None if None in row or None in row.values() else row
+        try:
+            names = reader.fieldnames or []
+            check_no_column_twice(path, names)
+            for column in columns:
+                if column_of(column, names) not in names:
+                    raise UserError(f"{path}: no column {column}; its first line has {listed(names, 20)}")
+            for row in reader:  # a record of more values has them under None, and of fewer ones None in their place
+                yield None if None in row or None in row.values() else row
+        except csv.Error as error:
+            raise csv.Error(f"line {reader.reader.line_num}: {error}") from None
 
 
 def column_of(name: str, names: Collection[str]) -> str:

@@ -277,8 +277,13 @@ def json_rows(path: Path) -> Iterator[FileRow | Damaged]:
 def csv_rows(path: Path, columns: list[str], limit: int) -> Iterator[FileRow | Damaged]:
     """One row per record, whose values are texts; the first line names the columns."""
     try:
-        for row in csv_records(path, columns, limit):
-            yield Damaged("wrong number of values") if row is None else row
+        for row in csv_records(path, columns):
+            if row is None:
+                yield Damaged("wrong number of values")
+            elif sum(len(value.encode()) for value in row.values()) > limit:
+                yield Damaged("row too large")
+            else:
+                yield row
     except (csv.Error, UnicodeDecodeError, OSError) as error:
         raise UserError(f"{path}: can't be read as CSV in UTF-8 ({error}); save it as such, or as .jsonl") from None
 
