@@ -260,6 +260,18 @@ def test_a_folder_is_held_to_the_same_rules(tmp_path, name):
         here(tmp_path, ["*"])
 
 
+def test_a_linked_folder_in_a_folder_is_refused_and_linked_files_are_read(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/train.jsonl").write_bytes(ROWS)
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "train.jsonl").symlink_to(tmp_path / "elsewhere/train.jsonl")
+    assert here(folder, ["*"]).files.keys() == {"train.jsonl"}
+    (folder / "more").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match=r"set/more: is a link to a folder, whose files aren't read; put the folder"):
+        here(folder, ["*"])
+
+
 def test_a_pattern_of_a_folder_leads_nowhere_else(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "secret.jsonl").write_bytes(ROWS)

@@ -138,11 +138,18 @@ def names_here(place: Path, patterns: Iterable[str]) -> list[str]:
 
 
 def files_within(folder: Path) -> set[str]:
-    """The names of a folder's files, at any depth, without hidden ones, such as a notebook's checkpoints."""
+    """The names of a folder's files, at any depth, without hidden ones, such as a notebook's checkpoints.
+
+    Raises UserError for a linked folder: it may lead anywhere, or in a circle, so its files aren't looked for.
+    """
     files = set()
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") for part in name.parts):
+        if any(part.startswith(".") for part in name.parts):
+            continue
+        if path.is_symlink() and path.is_dir():
+            raise UserError(f"{path}: is a link to a folder, whose files aren't read; put the folder itself there")
+        if path.is_file():
             files.add(name.as_posix())
     return files
 
