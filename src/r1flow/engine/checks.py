@@ -17,7 +17,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.optional import check_attention
-from r1flow.core.schema import MIX
+from r1flow.core.schema import FILES, MIX, General, Problem
 from r1flow.data.gguf import is_gguf
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.look_ups import LOOK_UPS
@@ -50,6 +50,8 @@ def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collec
             check_attention(config["attention"], config["device"])
         spec_of(program).check(config)
         check_not_examined(program, config)
+        if program == "rejection":
+            check_prompts(config["file"])
     except UserError as error:
         raise UserError(f"{stage}.{error}") from None
 
@@ -72,6 +74,14 @@ def check_not_examined(program: str, config: dict[str, Any]) -> None:
     for key, file in files.items():
         if file in EVALUATION:
             raise UserError(f"{key}: {file} is what models are examined on; name a file to train on")
+
+
+def check_prompts(file: str) -> None:
+    """Refuse to sample from a file of the data whose rows aren't problems or general prompts alone."""
+    rows = (FILES | {"corpus": None}).get(file.removesuffix(".jsonl"), Problem)
+    if rows not in (Problem, General):
+        remedy = "name a file of prompts, such as rejection.jsonl, rl.jsonl or general_rl.jsonl"
+        raise UserError(f"file: {file} has texts to learn, no prompts to sample from; {remedy}")
 
 
 def check_slurm() -> None:
