@@ -65,6 +65,21 @@ def replies(*, draft: Any = DRAFT, revision: Any = REVISION) -> Any:
 # The look-up.
 
 
+@pytest.mark.parametrize(("query", "first"), [
+    ("法国首都", "zh.md"), ("首都", "zh.md"), ("海", "zh2.md"), ("東京の橋", "ja.md"), ("GPT4模型", "mixed.md"),
+    ("gpt4", "mixed.md"), ("สะพาน", "th.md"),
+])  # fmt: skip
+def test_words_of_scripts_without_spaces_are_found(query, first, tmp_path):
+    texts = {
+        "zh.md": "法国的首都是巴黎。", "zh2.md": "上海是一座城市。", "ja.md": "東京には古い橋がある。",
+        "mixed.md": "这个GPT4模型很大。", "th.md": "แอนนาสร้างสะพานเก่า", "en.md": "The old bridge.",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    found = Passages(tmp_path).find(query, most=3)
+    assert (found[0].file, found[0].text) == (first, texts[first])
+
+
 def test_passages_are_paragraphs_with_their_places_in_the_order_of_their_fit(notes):
     passages = Passages(notes)
     assert passages.count == 5

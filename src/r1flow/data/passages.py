@@ -6,7 +6,8 @@
 A passage is a paragraph, or a piece of a long one. Texts are files that end in .txt, .md or .rst, and rows of .jsonl
 files with the key "text", such as a data stage's corpus. The index is SQLite's full-text search (FTS5) in memory, and
 passages come in the order of its score, BM25: the same folder and query give the same passages. A query is words and no
-syntax. Links that lead out of the folder aren't followed. Left out: other formats, and search by meaning.
+syntax; in scripts without spaces, two neighbouring characters are a word. Links that lead out of the folder aren't
+followed. Left out: other formats, and search by meaning.
 """
 
 import json
@@ -15,14 +16,18 @@ import sqlite3
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from r1flow.core.errors import UserError
 from r1flow.core.files import read_bounded
+from r1flow.data.decontaminate import ALONE
 
 ENDINGS = (".txt", ".md", ".rst", ".jsonl")
 MOST_OF_A_FILE, MOST_OF_ALL = 50_000_000, 500_000_000  # bytes
 LONGEST = 1000  # characters of a passage
+# FTS5 takes a run of Chinese for one word: a space beside each character of such scripts makes it a word of its own.
+ALONE_RE, WORD_RE = re.compile(rf"[{ALONE}]"), re.compile(rf"[{ALONE}]+|[^\W{ALONE}]+")
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,9 @@ class Passages:
         self.folder = folder
         # Passages are found in the thread that reads them alone, or by several that take turns, as a server's do.
         self.database = sqlite3.connect(":memory:", check_same_thread=False)
-        self.database.execute("CREATE VIRTUAL TABLE passages USING fts5(text, file UNINDEXED, line UNINDEXED)")
+        self.database.execute("CREATE TABLE passages (text, file, line)")
+        # Of the same rows, the words alone; content='': they aren't stored as a text once more.
+        self.database.execute("CREATE VIRTUAL TABLE found USING fts5(words, content='')")
         total = 0
         for path in texts_in(folder):
             total += path.stat().st_size
@@ -50,18 +57,38 @@ class Passages:
             name = str(path.relative_to(folder))
             rows = [(passage, name, line) for line, passage in passages_in(path)]
             self.database.executemany("INSERT INTO passages VALUES (?, ?, ?)", rows)
+        for number, text in self.database.execute("SELECT rowid, text FROM passages"):
+            row = number, ALONE_RE.sub(r" \g<0> ", text)
+            self.database.execute("INSERT INTO found (rowid, words) VALUES (?, ?)", row)
         [(self.count,)] = self.database.execute("SELECT count(*) FROM passages")
         if not self.count:
             raise UserError(f"{folder}: there is no text in it; texts are files that end in {', '.join(ENDINGS)}")
 
     def find(self, query: str, most: int) -> list[Passage]:
         """The passages that fit the query's words best; none where it has no word that any passage has."""
-        words = re.findall(r"\w+", query)[:64]
-        if not words:
+        terms = terms_of(query)[:64]
+        if not terms:
             return []
-        any_of_them = " OR ".join(f'"{word}"' for word in words)
-        asked = "SELECT file, line, text FROM passages WHERE passages MATCH ? ORDER BY rank, rowid LIMIT ?"
+        any_of_them = " OR ".join(f'"{term}"' for term in terms)
+        asked = (
+            "SELECT file, line, text FROM found JOIN passages ON passages.rowid = found.rowid"
+            " WHERE found MATCH ? ORDER BY rank, found.rowid LIMIT ?"
+        )
         return [Passage(*row) for row in self.database.execute(asked, (any_of_them, most))]
+
+
+def terms_of(query: str) -> list[str]:
+    """What is looked for: words, and of a script without spaces each two characters that stand side by side.
+
+    法国首都 asks for 法 国, 国 首 and 首 都, so it finds 法国的首都, too.
+    """
+    terms = []
+    for word in WORD_RE.findall(query):
+        if len(word) > 1 and ALONE_RE.match(word):
+            terms += [f"{one} {other}" for one, other in pairwise(word)]
+        else:
+            terms.append(word)
+    return terms
 
 
 def texts_in(folder: Path) -> Iterator[Path]:
