@@ -444,7 +444,7 @@ def test_an_experiment_without_a_report_is_refused_before_anything_runs(project,
 def test_runs_that_are_not_alike_are_refused_naming_run_key_and_remedy(project, capsys):
     finish(project, "tiny", 11)
     words = ["--report-only", "--seeds", "11", "12"]
-    assert "results/tiny-s12 has no report; leave out --report-only" in refused(capsys, *words)
+    assert "results/tiny-s12 has no report; repeat r1flow seeds without --report-only" in refused(capsys, *words)
     for change, said in (
         ({"trainer": {"learning_rate": 0.5, "betas": [0.9, 0.99]}}, "zero_rl.trainer.learning_rate is 0.5"),
         ({"code": "other"}, 'zero_rl.code is "other"'),

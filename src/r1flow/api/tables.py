@@ -94,7 +94,7 @@ def write_list(path: Path, rows: Sequence[TableRow]) -> None:
 
 def write_csv(path: Path, rows: Sequence[TableRow]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, names_in(rows))
+        writer = csv.DictWriter(file, column_names_in(rows))
         writer.writeheader()
         writer.writerows(rows)
 
@@ -104,12 +104,12 @@ def write_parquet(path: Path, rows: Sequence[TableRow]) -> None:
     import pyarrow.parquet as parquet
 
     columns = {}
-    for name in names_in(rows):
+    for name in column_names_in(rows):
         columns[name] = [row.get(name) for row in rows]
     parquet.write_table(pa.table(columns), path)
 
 
-def names_in(rows: Sequence[TableRow]) -> list[str]:
+def column_names_in(rows: Sequence[TableRow]) -> list[str]:
     """The columns of all rows: later ones may have more than the first."""
     return list(dict.fromkeys(name for row in rows for name in row))
 

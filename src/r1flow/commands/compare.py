@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import run_folder
+from r1flow.artifacts.seed_runs import read_alike
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, sample_told, tell
-from r1flow.commands.seeds import read_alike
 from r1flow.core.errors import UserError
 from r1flow.core.files import write_whole
 

@@ -51,7 +51,7 @@ def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collec
         spec_of(program).check(config)
         check_not_examined(program, config)
         if program == "rejection":
-            check_prompts(config["file"])
+            check_prompt_file(config["file"])
     except UserError as error:
         raise UserError(f"{stage}.{error}") from None
 
@@ -76,7 +76,7 @@ def check_not_examined(program: str, config: dict[str, Any]) -> None:
             raise UserError(f"{key}: {file} is what models are examined on; name a file to train on")
 
 
-def check_prompts(file: str) -> None:
+def check_prompt_file(file: str) -> None:
     """Refuse to sample from a file of the data whose rows aren't problems or general prompts alone."""
     rows = (FILES | {"corpus": None}).get(file.removesuffix(".jsonl"), Problem)
     if rows not in (Problem, General):

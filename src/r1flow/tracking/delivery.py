@@ -565,7 +565,7 @@ class Delivery:
         file = f"{mlflow_name(record['name'])}.json"
         columns, cells = list(rows[0]) if rows else [], []
         for row in rows:
-            cells.append([cell(row.get(column)) for column in columns])
+            cells.append([finite_or_none(row.get(column)) for column in columns])
         self.client.log_text(self.run_id(name), json.dumps({"columns": columns, "data": cells}), file)
         shown = self.client.get_run(self.run_id(name)).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]")
         entry, known = {"path": file, "type": "table"}, json_list(shown)
@@ -851,7 +851,7 @@ def mlflow_name(key: str) -> str:
     return "/".join(part for part in parts if part.strip(".") and part)[:250] or "_"
 
 
-def cell(value: Any) -> Any:
+def finite_or_none(value: Any) -> Any:
     """A table's value as JSON that a browser reads: it has neither NaN nor infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
