@@ -34,7 +34,6 @@ def scores(kind: str, golds: list, answers: list[str], **columns: list) -> list[
         (r"\boxed{5} and \boxed{7", "5"),
         (r"\fbox {7}", "7"),
         (r"<think>I think \boxed{7}", None),
-        ("<think>maybe <answer>6</answer> or <answer>7</answer> or", None),
         (r"<think>\boxed{7}</think>nothing", None),
         ("no answer: 7", None),
         ("", None),

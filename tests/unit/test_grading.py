@@ -455,7 +455,6 @@ def test_a_number_that_stands_alone_is_the_lenient_answer(text: str) -> None:
         (r"<think>1</think>so it is \boxed{5}", None, "5"),
         (r"<think>1</think><answer>We add. \[ \boxed{5} \]</answer>", r"We add. \[ \boxed{5} \]", "5"),
         (r"<think>\boxed{5}", None, None),
-        ("<think>maybe <answer>5</answer> of 9", None, None),
         ("it is 5", None, None),
     ],
 )
@@ -464,17 +463,10 @@ def test_the_strict_answer_is_in_tags_or_of_mathematics_boxed(text: str, scored:
     assert generated.answer_of(text, None) == mathematics
 
 
-@pytest.mark.parametrize("entry", [None, "{}"])
-def test_the_lenient_answer_may_be_in_a_thought_that_never_closes(entry: str | None) -> None:
-    assert generated.lenient_answer_of("<think>maybe <answer>5</answer> of 9", entry) == "5"
-    assert generated.lenient_answer_of("<think>maybe <answer>5</answer> of 9</think>", entry) == "9"
-
-
 ONE_RULE = [
     r"<think>1</think>so it is \boxed{7}", "<think>1</think><answer>7</answer>", "<think>1</think>it is 7",
     r"<think>1</think><answer>Adding gives \[ \boxed{7} \]</answer>", r"<think>1</think>\boxed{7} or \boxed{8}",
     "<think>1</think><answer>3+4</answer>", "1</think><answer>The sum is 7.</answer>", r"<think>\boxed{7}",
-    "<think>maybe <answer>7</answer> or",
 ]  # fmt: skip
 
 

@@ -24,13 +24,6 @@ def test_each_row_is_paid_by_its_own_rule() -> None:
     assert instruction_following()(["a"], [f"<think>{reply}</think>I don't know any."], check=[LIST]) == [0.0]
 
 
-def test_a_thought_that_never_closes_follows_no_instruction() -> None:
-    thought = "First I should mention the river and the long bridge"
-    rule = json.dumps({"type": "has_words", "words": ["river"]})
-    replies = [thought, f"<think>{thought}", f"<think>{thought}</think>{thought}"]
-    assert instruction_following()(["a"] * 3, replies, check=[rule] * 3) == [1.0, 0.0, 1.0]
-
-
 def test_data_without_rules_has_no_scores() -> None:
     scores = instruction_following()(["a", "b"], ["x", "y"])
     assert scores == [None, None] and set(scores.causes.values()) == {Cause.NOT_APPLICABLE}

@@ -69,12 +69,6 @@ def test_each_filter_names_itself(text: str, reason: str | None) -> None:
     assert judge([sample(text)], CHAIN, keep_per_prompt=1) == [reason]
 
 
-def test_the_language_of_a_thought_that_never_closes_counts() -> None:
-    languages = {"language": "en", "languages": ["en", "de"], "share": 0.9}
-    assert rejection.mixed_language(sample("<think>wir beginnen mit acht und addieren dann sieben"), **languages)
-    assert not rejection.mixed_language(sample("<think>we start with eight and then add seven"), **languages)
-
-
 def test_what_cannot_be_graded_is_not_kept() -> None:
     odd = replace(sample(GOOD), problem=replace(problem(), task="no_such_family"))
     assert judge([odd], CHAIN, keep_per_prompt=1) == ["wrong"]

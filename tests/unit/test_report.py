@@ -23,7 +23,7 @@ from r1flow.programs.report import collect, curves, figures, skills
 from r1flow.programs.report.compute import compute
 from r1flow.programs.report.ending import tell_scores, tell_verdicts
 from r1flow.programs.report.making import cost_rows, write_making
-from r1flow.programs.report.page import forest_lines, present, score_lines
+from r1flow.programs.report.page import forest_lines, score_lines
 from r1flow.programs.report.page_files import list_tries
 from r1flow.programs.report.reflection import reflection_rows, reflection_shares
 from r1flow.programs.report.self_correction import self_correction_of, worth
@@ -482,12 +482,6 @@ def test_what_is_not_drawn_is_spelt_out(hidden):
 def test_enormous_completion_is_cut_and_says_so():
     shown = safe_text("a" * 1_000_000)
     assert len(shown) < 2000 and "998,800 characters more" in shown
-
-
-def test_a_thought_that_never_closes_is_shown_as_the_reasoning():
-    [row, *_] = fabricate_rows("base", problems=1)
-    shown = present({**row, "completion": "<think>8 + 16 = 24, then"})
-    assert (shown["reasoning"], shown["summary"]) == ("8 + 16 = 24, then", "")
 
 
 @pytest.mark.parametrize("text", ["", None, "\ud800", "<think>" * 3])

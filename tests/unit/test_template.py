@@ -71,18 +71,6 @@ def test_an_answer_inside_the_reasoning_is_none():
     assert Response("<think><answer>5</answer></think>the result is 6").answer is None
 
 
-@pytest.mark.parametrize("thought", ["maybe <answer>6</answer> or <answer>7</answer> or", "The river is long.", ""])
-def test_a_thought_that_never_closes_is_neither_reply_nor_answer(thought):
-    response = Response(f" <think>{thought}")
-    assert (response.reasoning, response.summary, response.answer) == (None, "", None)
-    assert response.shown == (thought, "")
-
-
-def test_what_is_shown_is_the_reasoning_and_the_summary():
-    assert Response(WHOLE).shown == (Response(WHOLE).reasoning, Response(WHOLE).summary)
-    assert Response("Hello!").shown == (None, "Hello!")
-
-
 def test_tags_never_show_in_a_summary():
     assert "<" not in Response("<think>x</think>so <answer>5</answer> or <answer>6</answer>").summary
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from r1flow.api.examination import load_chat_sampler, prompt_in_template
 from r1flow.artifacts.folders import model_folder
-from r1flow.commands.finding import add_drawing, tell
+from r1flow.commands.finding import add_drawing, parts_of, tell
 from r1flow.core.errors import UserError, printable
-from r1flow.core.template import Response
 from r1flow.sampling import SamplingParams, seed_of
 
 DIM, PLAIN = "\033[2m", "\033[0m"
@@ -93,14 +92,14 @@ def typed_questions(model: Path) -> Iterator[str]:
 
 def print_reply(question: str, completion: str, finished: bool, as_json: bool) -> None:
     """Print one reply; in JSON as the model wrote it, control codes escaped."""
-    reasoning, reply = Response.parse(completion).shown
+    reasoning, reply = parts_of(completion)
     finding = {"question": question, "reasoning": reasoning, "reply": reply, "finished": finished}
     tell(finding, present_reply(completion, finished, dim=sys.stdout.isatty()), as_json, indent=None)
 
 
 def present_reply(completion: str, finished: bool, dim: bool) -> str:
     """A completion for a reader: the reasoning indented (and dim on a terminal), then the reply."""
-    reasoning, reply = Response.parse(printable(completion)).shown
+    reasoning, reply = parts_of(printable(completion))
     lines = [f"    {line}" for line in (reasoning or "").strip().splitlines()]
     if lines and dim:
         lines = [f"{DIM}{line}{PLAIN}" for line in lines]

@@ -12,7 +12,7 @@ import json
 import math
 from typing import Any
 
-from r1flow.core.template import GENERAL, Response
+from r1flow.core.template import GENERAL, THINK_OPEN, Response
 from r1flow.sampling import TEMPERATURE, TOP_P
 
 
@@ -48,9 +48,18 @@ def strict(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def parts_of(completion: str) -> tuple[str | None, str]:
+    """The reasoning, None without one, and the reply."""
+    response = Response.parse(completion)
+    # A text that opens <think> and doesn't close it is reasoning alone: the model never stopped thinking.
+    if response.reasoning is None and completion.strip().startswith(THINK_OPEN):
+        return completion.strip().removeprefix(THINK_OPEN), ""
+    return response.reasoning, response.summary
+
+
 def sample_told(row: dict[str, Any], longest: int | None = None) -> list[str]:
     """A stored sample for a reader: the reasoning indented, the reply, and the verdict; longer texts are cut."""
-    reasoning, reply = (cut(text or "", longest) for text in Response.parse(row["completion"]).shown)
+    reasoning, reply = (cut(text or "", longest) for text in parts_of(row["completion"]))
     lines = [f"    {line}" for line in reasoning.strip().splitlines()] + reply.strip().splitlines()
     verdict = {True: "right", False: "wrong", None: "not graded"}[row["correct"]]
     told = f"→ {verdict}: {row['length']} tokens"

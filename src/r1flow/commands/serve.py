@@ -23,9 +23,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from r1flow.api.examination import load_chat_sampler, prompt_in_template
 from r1flow.artifacts.folders import model_folder
-from r1flow.commands.finding import add_drawing
+from r1flow.commands.finding import add_drawing, parts_of
 from r1flow.core.errors import UserError
-from r1flow.core.template import Response, prompt_ids
+from r1flow.core.template import prompt_ids
 from r1flow.sampling import Completion, SamplingParams, seed_of
 
 HOST = "127.0.0.1"
@@ -130,7 +130,7 @@ def request_of(sent: dict[str, Any], usual: Mapping[str, Any]) -> Request:
 
 def told_as_openai(model: str, completion: "Completion", prompt_tokens: int) -> dict[str, Any]:
     """A completion as a reply of OpenAI's API."""
-    reasoning, content = Response.parse(completion.text).shown
+    reasoning, content = parts_of(completion.text)
     counts = {"prompt_tokens": prompt_tokens, "completion_tokens": len(completion.ids)}
     message = {"role": "assistant", "content": content.strip(), "reasoning_content": reasoning}
     choice = {"index": 0, "message": message, "finish_reason": "stop" if completion.finished else "length"}

@@ -79,12 +79,10 @@ class Response(str):
 
     @cached_property
     def blocks(self) -> tuple[str | None, str]:
-        """The reasoning, and all that follows it; of a thought that never closes nothing is either."""
+        """The reasoning, and all that follows it."""
         text = self.strip()
-        if not text.startswith(THINK_OPEN):
+        if not text.startswith(THINK_OPEN) or THINK_CLOSE not in text:
             return None, text
-        if THINK_CLOSE not in text:
-            return None, ""
         reasoning, _, rest = text.removeprefix(THINK_OPEN).partition(THINK_CLOSE)
         return reasoning, rest
 
@@ -92,13 +90,6 @@ class Response(str):
     def reasoning(self) -> str | None:
         """The first reasoning block; None: the response doesn't begin with one that is closed."""
         return self.blocks[0]
-
-    @property
-    def shown(self) -> tuple[str | None, str]:
-        """The reasoning, None without one, and the reply, as a reader is shown them: a thought needn't be closed."""
-        text = self.strip()
-        never_closed = text.startswith(THINK_OPEN) and THINK_CLOSE not in text
-        return (text.removeprefix(THINK_OPEN), "") if never_closed else (self.reasoning, self.summary)
 
     @cached_property
     def thought(self) -> str:

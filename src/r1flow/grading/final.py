@@ -139,15 +139,12 @@ def after_mark(gold: str) -> str:
 
 
 def final_answer(completion: str) -> str | None:
-    """The text between the answer tags after the reasoning, else in the last boxes after it; None without either.
-
-    A thought that never closes has none: what is in its tags or boxes may be anything it tried.
-    """
+    """The text between the answer tags after the reasoning, else in the last boxes after it; None without either."""
     _, closed, rest = completion.rpartition(THINK_CLOSE)
-    if not closed and THINK_OPEN in completion:
-        return None
     answer = last_answer(rest)
-    return last_boxed(rest[-TAIL:]) if answer is None else answer
+    if answer is not None:
+        return answer
+    return None if not closed and THINK_OPEN in completion else last_boxed(rest[-TAIL:])
 
 
 def candidate(text: str, gold: bool = False) -> str:

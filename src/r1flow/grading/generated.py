@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from r1flow.core.template import THINK_CLOSE, Response, last_answer
+from r1flow.core.template import Response
 from r1flow.grading import countdown, math
 from r1flow.grading.final import candidate, final_answer
 from r1flow.grading.last_number import NUMBER, last_number
@@ -81,16 +81,10 @@ def answer_of(text: str, entry_json: str | None) -> str | None:
 
 
 def lenient_answer_of(text: str, entry_json: str | None) -> str | None:
-    """The same where there is one (evaluation's `correct_lenient`); else what is in a box, else the last number.
-
-    A base model may never close its thought: the tags in it count here.
-    """
+    """The same where there is one (evaluation's `correct_lenient`); else what is in a box, else the last number."""
     answer = answer_of(text, entry_json)
     if answer is None and entry_json is not None:
         answer = final_answer(text)
-    if answer is None and THINK_CLOSE not in text:
-        tagged = last_answer(text)
-        answer = candidate(tagged) if tagged and entry_json is None else tagged
     return last_number(text) if answer is None else answer
 
 

@@ -246,8 +246,8 @@ def wrong(sample: Sample) -> bool | Cause:
 
 def mixed_language(sample: Sample, language: str, languages: list[str], share: float) -> bool:
     """Less than `share` of the words, in reasoning and summary, are in `language`; a text without words passes."""
-    reasoning, reply = sample.response.shown
-    measured = consistency(f"{reasoning or ''}\n{reply}", language, languages)
+    response = sample.response
+    measured = consistency(f"{response.reasoning or ''}\n{response.summary}", language, languages)
     return measured is not None and measured < share
 
 

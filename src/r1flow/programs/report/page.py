@@ -478,14 +478,14 @@ def side_by_side(
 
 def present(row: Row) -> dict[str, Any]:
     """A sample as the page shows it: the reasoning, and separately what a user reads."""
-    reasoning, reply = Response.parse(row["completion"]).shown
+    response = Response.parse(row["completion"])
     return {
         "problem": row["problem_id"],
         "task": row["kind"] or row["task"],
         "question": row["question"],
         "gold": row["gold"],
-        "reasoning": reasoning,
-        "summary": reply,
+        "reasoning": response.reasoning,
+        "summary": response.summary,
         "answer": row["answer"],
         "correct": row["correct"],
         "length": row["length"],
