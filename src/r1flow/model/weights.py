@@ -186,7 +186,8 @@ def check_index(index: Path, headers: dict[str, dict[str, Any]]) -> None:
     there = set()
     for file, tensors in headers.items():
         there |= {(name, file) for name in tensors}
-    if wrong := [f"{name} in {file}" for name, file in told ^ there]:
+    wrong = [name for name, _ in told - there] + [f"{name} in {file}" for name, file in there - told]
+    if wrong:
         raise UserError(f"{index}: it and its files don't agree on {listed(sorted(wrong), 3)}; {AGAIN}")
 
 
