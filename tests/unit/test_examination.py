@@ -139,7 +139,7 @@ def test_rows_of_a_data_stage_are_graded_by_their_familys_scorer(model):
 
 def test_a_family_called_general_is_problems_with_answers_all_the_same(model):
     found = evaluate(model, [{"task": "general", "question": "2 + 3 =", "answer": "5"}], k=1)
-    assert found.rows[0]["task"] == "problems" and found.metrics["n_problems"] == 1
+    assert found.rows[0]["task"] == "own_general" and found.metrics["n_problems"] == 1
 
 
 @pytest.mark.parametrize(("config", "engine"), [("llama", "r1flow"), ("qwen2", "r1flow"), ("gpt2", "transformers")])

@@ -110,15 +110,11 @@ def test_problems_are_in_the_same_files_in_every_experiment_and_order(words, tmp
         assert {row["id"] for row in tiny[name]} == {row["id"] for row in first[name]}
 
 
-def test_problems_of_a_file_called_general_are_no_general_prompts(tmp_path):
-    path = write_csv(tmp_path / "general.csv", ROWS)
+@pytest.mark.parametrize("name", ["general", "reasoning"])  # in results: prompts without an answer; all families
+def test_problems_of_a_file_that_is_called_like_many_families_are_one_family(tmp_path, name):
+    path = write_csv(tmp_path / f"{name}.csv", ROWS)
     files = made(Run.compose(ROOT, GSM8K, f"data.train={path} {WORDED}"), tmp_path / "data")
-    assert {row["task"] for row in files["rl"]} == {"own_general"}
-
-
-def test_a_source_whose_problems_are_called_general_is_refused():
-    with pytest.raises(UserError, match=r"data\.sources\.gsm8k\.fixed\.task: 'general' is .*; name it otherwise$"):
-        Run.compose(ROOT, GSM8K, "data.sources.gsm8k.fixed.task=general")
+    assert {row["task"] for row in files["rl"]} == {f"own_{name}"}
 
 
 def test_a_file_with_test_problems_is_the_test_and_keeps_what_both_files_have(words, tmp_path):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import model_folder
 from r1flow.core.errors import UserError
-from r1flow.core.template import GENERAL
+from r1flow.core.template import family_name
 from r1flow.sampling import (
     AUTO,
     TEMPERATURE,
@@ -248,9 +248,7 @@ def problems_to_ask(
         check_has_columns(f"{where}: row {number}", row, columns)
         if not isinstance(row[question], str) or not row[question].strip():
             raise UserError(f"{where}: row {number}: {question} is no text; name the column of the questions")
-        task = row.get("task") or TASK
-        if task == GENERAL:  # such prompts have rules in place of right answers
-            task = TASK
+        task = family_name(row.get("task") or TASK)
         problem = {"task": task, "entry": row.get("entry") or None, "question": row[question]}
         problem |= {"id": row_id(problem), "answer": gold_of(row[answer]) or ""}
         if problem["id"] in by_id:

@@ -24,6 +24,7 @@ ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
 TOOL_OPEN, TOOL_CLOSE = "<tool>", "</tool>"  # around a call, which the model writes
 RESULT_OPEN, RESULT_CLOSE = "<result>", "</result>"  # around what the tool says, which it doesn't
 GENERAL = "general"  # the `task` of prompts without a checkable answer
+REASONING = "reasoning"  # in results, in place of a `task`: all families of problems together
 # Characters that are not displayed: control and format characters, fillers that Unicode calls letters, selectors, tags.
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f"
@@ -41,6 +42,11 @@ KEPT = "\ufdd0"
 RENDER_S = 60.0
 # Where chats keep a reply's reasoning: DeepSeek, vLLM, gpt-oss.
 APART = ("reasoning_content", "reasoning", "thinking")
+
+
+def family_name(name: str) -> str:
+    """The name as that of a family of problems: own_general, own_reasoning; no family has these two words alone."""
+    return f"own_{name}" if name in (GENERAL, REASONING) else name
 
 
 class Response(str):

@@ -33,7 +33,16 @@ from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed, printable
 from r1flow.core.files import refuse_lfs_pointer
 from r1flow.core.row_files import KeyTwice, check_no_column_twice, column_of, csv_records, parse_json
-from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, APART, TAGS, THINK_CLOSE, THINK_OPEN, Response
+from r1flow.core.template import (
+    ANSWER_CLOSE,
+    ANSWER_OPEN,
+    APART,
+    TAGS,
+    THINK_CLOSE,
+    THINK_OPEN,
+    Response,
+    family_name,
+)
 from r1flow.data.splits import identity
 from r1flow.grading.code import class_beyond_json
 from r1flow.grading.final import after_mark, last_boxed
@@ -310,6 +319,8 @@ def mapped(row: FileRow, source: dict[str, Any]) -> FileRow:
             raise Damaged(f"wrong type in {', '.join(columns)}") from None
     if "chosen" in fields and fields["chosen"] == fields["rejected"]:
         raise Unusable("both responses are the same")
+    if "task" in fields:
+        fields["task"] = family_name(fields["task"])
     return fields | {"id": row_id(fields)}
 
 

@@ -15,7 +15,6 @@ from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
 from r1flow.core.row_files import column_of
 from r1flow.core.schema import EXAMS
-from r1flow.core.template import GENERAL
 from r1flow.data.loaders import column_names
 from r1flow.data.sources import ENDINGS, names_here
 from r1flow.data.tasks import has_paraphrases
@@ -164,7 +163,7 @@ def own_source(split: str, place: str, revision: str | None, columns: dict[str, 
         "files": {split: patterns},
         "columns": columns,
         "by": {"question": "question_asked", "answer": "gold"},
-        "fixed": {"task": f"own_{path.stem}" if path.stem == GENERAL else path.stem, "entry": None},
+        "fixed": {"task": path.stem, "entry": None},
         "where": {},
         **LIMITS,
     }

@@ -9,7 +9,6 @@ from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.schema import BEFORE, CONVERSATIONS, FILES
-from r1flow.core.template import GENERAL
 from r1flow.data.loaders import FUNCTIONS
 from r1flow.programs.keys import Share
 from r1flow.programs.trainings import check_revision
@@ -66,8 +65,6 @@ def check_source(source: dict[str, Any]) -> None:
         check_revision("dataset", repo, revision)
     elif not Path(repo).exists():
         raise UserError(f"repo: {repo!r} is no folder or file here; name one, or give a hub id its revision")
-    if source["fixed"].get("task") == GENERAL:
-        raise UserError(f"fixed.task: {GENERAL!r} is what prompts without a right answer are called; name it otherwise")
     for ours, function in source["by"].items():
         if function not in FUNCTIONS:
             raise UserError(f"by.{ours}: there is no {function!r}{did_you_mean(function, list(FUNCTIONS))}")
