@@ -165,6 +165,8 @@ def test_what_one_run_lacks_has_no_mean_over_the_runs_and_shares_stay_shares() -
     for told in ([whole, less, whole], [less, whole, whole]):
         rows, _ = reflection.reflection_over(told)
         assert [each["family"] for each in rows] == ["all families"]
+        assert reflection.lacking_in_a_run(told) == ["base in sums"]
+    assert reflection.lacking_in_a_run([whole, whole]) == []
     shares = [{**row, OWN: {"estimate": value, **every}} for value in (1.0, 1.0, 1.0, 1.0, 0.9)]
     rows, _ = reflection.reflection_over([{"models": {"base": {"sums": each}}, "placed": {}} for each in shares])
     cell = rows[0]["cells"][OWN]

@@ -23,7 +23,7 @@ from r1flow.programs.report import collect, curves, figures, skills
 from r1flow.programs.report.compute import compute
 from r1flow.programs.report.ending import tell_scores, tell_verdicts
 from r1flow.programs.report.making import cost_rows, write_making
-from r1flow.programs.report.page import forest_lines, score_lines
+from r1flow.programs.report.page import forest_lines, score_lines, table_6
 from r1flow.programs.report.page_files import list_tries
 from r1flow.programs.report.reflection import reflection_rows, reflection_shares
 from r1flow.programs.report.self_correction import self_correction_of, worth
@@ -500,9 +500,16 @@ def test_the_paper_s_tables_stand_beside_the_models_that_they_are_about(whole, t
     page, _ = whole
     assert [page.count(f"<caption>The paper’s Table {number} <a") for number in (2, 5, 6)] == [1, 1, 1]
     assert "86.7" in page and "52.7" in page and "47.0" in page
-    assert '<th scope="row">reasoning_rl</th><td class="left">the big model the traces come from</td>' in page
     alone, _ = make(tmp_path / "report", fabricate_run(tmp_path / "run", models=DISTILL_ONLY, problems=4))
     assert "The paper’s Table 2" not in alone and "The paper’s Table 5" in alone
+
+
+def test_the_teacher_is_the_model_that_the_rejection_s_configuration_samples(tmp_path):
+    for teacher in ("reasoning_rl", "zero_rl"):
+        inputs = fabricate_run(tmp_path / teacher, problems=4)
+        (inputs["rejection"] / "config.yaml").write_text(json.dumps({"init_from": teacher}))
+        roles = {row["model"]: row["role"] for row in table_6(collect.collect("r1_tiny", inputs))}
+        assert roles[teacher] == "the big model the traces come from"
 
 
 def test_rejection_counts_are_all_there(whole):

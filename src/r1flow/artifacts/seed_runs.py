@@ -26,9 +26,7 @@ def read_alike(folders: Sequence[Path], seeds: Sequence[int]) -> list[Jobs]:
 def read_jobs(folder: Path) -> Jobs:
     """The records of a run's report and of all that it reports on; raises UserError if there is no such report."""
     if not (folder / "report" / MANIFEST).is_file():
-        raise UserError(
-            f"{folder} has no report; repeat r1flow seeds without --report-only, which makes the run or ends it"
-        )
+        raise UserError(f"{folder} has no report; {REMEDY}, which makes the run or ends it")
     made = read_record(folder / "report")
     jobs = {job: read_record(folder_of(folder, job)) for job in made.provenance["inputs"]}
     for job, entry in made.provenance["inputs"].items():

@@ -140,7 +140,7 @@ def render_report(results: Results, pictures: Mapping[str, str], config: Mapping
         figures=pictures,
         has_files=True,
         aims=AIMS,
-        curves=list(training_curves(results)),
+        curves=[name for name in pictures if name not in DRAWN],
         curve_figure=curve_figure,
         table_6=table_6(results),
         paper_columns=PAPER_COLUMNS,

@@ -4,6 +4,7 @@ docs/claims.md ("What reflection is worth") has the measures and the rules. The 
 evaluate.interventions (programs/evaluate/interventions.py).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -167,6 +168,15 @@ def reflection_shares(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, 
     for row in rows:
         shares.setdefault(row["model"], {})[row["family"]] = row[REFLECTS]
     return shares
+
+
+def lacking_in_a_run(told: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What `reflection_over` has no row of, as not every run's summary tells it: ["base in sums"]."""
+    runs: Counter[str] = Counter()
+    for run in told:
+        for model, families in run["models"].items():
+            runs.update(f"{model} in {family}" for family in families)
+    return [name for name, count in runs.items() if count < len(told)]
 
 
 def present_reflection(

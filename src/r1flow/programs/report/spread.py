@@ -25,7 +25,12 @@ from r1flow.programs.report.collect import BASES, curve_of
 from r1flow.programs.report.curves import AIMS, HEALTH, Curves, draw_curves
 from r1flow.programs.report.figures import GREY, INK, STYLE, canvas, to_svg
 from r1flow.programs.report.page import VERDICTS, beside_the_paper, headline, present_claim
-from r1flow.programs.report.reflection import present_reflection, reflection_over, summarise_reflection
+from r1flow.programs.report.reflection import (
+    lacking_in_a_run,
+    present_reflection,
+    reflection_over,
+    summarise_reflection,
+)
 from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import CELLS, comparisons, said_of_skill, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
@@ -326,6 +331,7 @@ def render_seeds(seeds: Seeds) -> str:
         kinds=seeds.kinds,
         self_correction=seeds.self_correction,
         reflection=present_reflection(*seeds.reflection, MIN_SEEDS),
+        no_reflection=lacking_in_a_run([run.summary.get("reflection") or {"models": {}} for run in seeds.runs]),
         temperatures=list(seeds.steps[0]["skill"]) if seeds.steps else [],
         figures=pictures,
     )

@@ -40,7 +40,7 @@ def check_search(config: dict[str, Any]) -> None:
     """Refuse models, strategies, scorers and budgets that there can't be."""
     check_sampling(config)
     check_strategies(config["strategies"], config["max_new_tokens"])
-    check_steps_end(config)
+    check_asked_for_text(config)
     for key in ("models", "budgets"):
         if not config[key] or len(set(config[key])) < len(config[key]):
             raise UserError(f"{key}: {config[key]}; name at least one, and each once")
@@ -60,7 +60,7 @@ def check_search(config: dict[str, Any]) -> None:
             )
 
 
-def check_steps_end(config: dict[str, Any]) -> None:
+def check_asked_for_text(config: dict[str, Any]) -> None:
     """Refuse what a server that is asked for text can't do: end a step by its tokens, or, in a chat, go on writing."""
     options = config["engine_options"]
     if config["engine"] == "openai" and (options.get("plain") or options.get("chat")):
