@@ -9,9 +9,9 @@ A stored sample is told like this, the reasoning indented:
 
 import argparse
 import json
-import math
 from typing import Any
 
+from r1flow.core.files import finite_or_null
 from r1flow.core.template import GENERAL, THINK_OPEN, Response
 from r1flow.sampling import TEMPERATURE, TOP_P
 
@@ -35,17 +35,8 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def tell(finding: dict[str, Any], words: str, as_json: bool, indent: int | None = 1) -> None:
     """Print what was found, for programs or for people; without `indent` the JSON is one line."""
-    text = json.dumps(strict(finding), indent=indent, ensure_ascii=False, allow_nan=False) if as_json else words
+    text = json.dumps(finite_or_null(finding), indent=indent, ensure_ascii=False) if as_json else words
     print(text, flush=True)
-
-
-def strict(value: Any) -> Any:
-    """The value with null for NaN and infinity, which JSON doesn't have."""
-    if isinstance(value, dict):
-        return {key: strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def parts_of(completion: str) -> tuple[str | None, str]:

@@ -10,6 +10,7 @@ are written by `write_whole`.
 """
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -131,6 +132,15 @@ def write_whole(path: Path, text: str, durable: bool = False) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def finite_or_null(value: Any) -> Any:
+    """The value with null for NaN and infinity, also within dicts and lists: JSON has neither."""
+    if isinstance(value, dict):
+        return {key: finite_or_null(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_or_null(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_json(path: Path) -> Any:

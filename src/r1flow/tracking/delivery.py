@@ -25,7 +25,6 @@ metrics back from MLflow.
 import fcntl
 import itertools
 import json
-import math
 import os
 import re
 import resource
@@ -61,6 +60,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
 from r1flow.core.errors import printable
+from r1flow.core.files import finite_or_null
 from r1flow.core.processes import limit_memory
 from r1flow.core.servers import bound_requests
 from r1flow.tracking.mlflow_traces import storable, trace_of
@@ -563,10 +563,9 @@ class Delivery:
         """All rows of this table so far, as one file: `log_table` would add them twice when a reply was lost."""
         rows = list(itertools.chain.from_iterable(part["rows"] for part in self.tables(name, record)))
         file = f"{mlflow_name(record['name'])}.json"
-        columns, cells = list(rows[0]) if rows else [], []
-        for row in rows:
-            cells.append([finite_or_none(row.get(column)) for column in columns])
-        self.client.log_text(self.run_id(name), json.dumps({"columns": columns, "data": cells}), file)
+        columns = list(rows[0]) if rows else []
+        table = {"columns": columns, "data": [list(map(row.get, columns)) for row in rows]}
+        self.client.log_text(self.run_id(name), json.dumps(finite_or_null(table)), file)
         shown = self.client.get_run(self.run_id(name)).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]")
         entry, known = {"path": file, "type": "table"}, json_list(shown)
         if entry not in known:
@@ -849,11 +848,6 @@ def mlflow_name(key: str) -> str:
     """A name that MLflow takes: pass@1 becomes pass_1; no empty or dotted parts in a path; 250 characters."""
     parts = re.sub(r"[^\w\-. :/]", "_", key).split("/")
     return "/".join(part for part in parts if part.strip(".") and part)[:250] or "_"
-
-
-def finite_or_none(value: Any) -> Any:
-    """A table's value as JSON that a browser reads: it has neither NaN nor infinity."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def record_of_line(line: bytes) -> SpoolLine:
