@@ -1,7 +1,8 @@
 """The exception for mistakes that the user can fix, and helpers for its message."""
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -18,6 +19,15 @@ class UserErrors(UserError):
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = list(faults)
         super().__init__("\n  ".join([f"{len(self.faults)} mistakes:", *self.faults]))
+
+
+@contextmanager
+def errors_at(place: str) -> Iterator[None]:
+    """Have a UserError begin with the place of the mistake: errors_at("init_from: ")."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{place}{error}") from None
 
 
 def faults_in(check: Callable[..., Any], *given: Any) -> list[str]:

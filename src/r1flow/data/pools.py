@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from r1flow.artifacts.manifest import read_json, write_json
-from r1flow.core.errors import UserError, printable
+from r1flow.core.errors import UserError, errors_at, printable
 from r1flow.data import loaders
 from r1flow.data.sources import Fetched, fetch_files, here, matching
 from r1flow.data.splits import split_of
@@ -61,12 +61,10 @@ def bring(stage: "Stage", name: str, splits: list[str]) -> Fetched:
     """A source's files, for the splits that are used; raises UserError with the source's key."""
     source = stage.config["sources"][name]
     patterns = list(chain.from_iterable(source["files"][split] for split in splits))
-    try:
+    with errors_at(f"{key_of(name)}: "):
         if place := stage.inputs.get(f"source_{name}"):
             return here(place, patterns)
         return fetch_files("dataset", source["repo"], source["revision"], patterns, source["sha256"], stage.progress)
-    except UserError as error:
-        raise UserError(f"{key_of(name)}: {error}") from None
 
 
 def key_of(source: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.errors import UserError, did_you_mean, errors_at
 from r1flow.core.optional import check_attention
 from r1flow.core.schema import FILES, MIX, General, Problem
 from r1flow.data.gguf import is_gguf
@@ -33,7 +33,7 @@ SLURM_S = 60  # how long Slurm may take to answer
 
 def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collection[str]) -> None:
     """Refuse a stage's config that its program couldn't run; raises UserError that begins with stage and key."""
-    try:
+    with errors_at(f"{stage}."):
         if config.get("revision") and not config["init_from"]:
             raise UserError("revision: it belongs to a model on the hub; name that model in init_from")
         if config.get("init_from") and not (program == "pretrain" and is_gguf(config["init_from"])):
@@ -52,8 +52,6 @@ def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collec
         check_not_examined(program, config)
         if program == "rejection":
             check_prompt_file(config["file"])
-    except UserError as error:
-        raise UserError(f"{stage}.{error}") from None
 
 
 def check_template(template: str | None) -> None:

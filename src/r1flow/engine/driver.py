@@ -35,7 +35,7 @@ from r1flow.artifacts import contract, manifest, provenance, store
 from r1flow.artifacts.fingerprint import code_of, compute_module
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.locks import COMPUTING, waited_for
-from r1flow.core.errors import UserError, printable
+from r1flow.core.errors import UserError, errors_at, printable
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.core.rewarding import find_modules_here
 from r1flow.engine import gate, gpus, launch, memory
@@ -308,10 +308,8 @@ def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
     """Every input with its content's hash; raises UserError for one that is missing or isn't what its manifest says."""
     inputs = {}
     for name, path in sorted(arguments.inputs.items()):
-        try:
+        with errors_at(f"input {name}: "):
             inputs[name] = provenance.identify_input(path)
-        except UserError as error:
-            raise UserError(f"input {name}: {error}") from None
     return inputs
 
 

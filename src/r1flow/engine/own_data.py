@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.apart import read_apart
-from r1flow.core.errors import UserError, listed
+from r1flow.core.errors import UserError, errors_at, listed
 from r1flow.core.row_files import column_of
 from r1flow.core.schema import EXAMS
 from r1flow.data.loaders import column_names
@@ -132,10 +132,8 @@ def check_columns(split: str, source: dict[str, Any]) -> None:
     place = Path(source["repo"])
     if source["revision"] is not None or not place.exists():
         return
-    try:
+    with errors_at(f"data.{split}: "):
         names = names_here(place, source["files"][split])
-    except UserError as error:
-        raise UserError(f"data.{split}: {error}") from None
     files = [(place.parent if place.is_file() else place) / name for name in names]
     for file, has in zip(files, columns_of(files), strict=True):
         for ours in ("question", "answer"):

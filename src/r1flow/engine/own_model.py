@@ -13,7 +13,7 @@ from typing import Any
 
 from r1flow.artifacts.contract import Contract, model_apart, tokenizer_misfits, weights_faults
 from r1flow.artifacts.folders import model_inside
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, errors_at
 from r1flow.core.files import read_yaml
 from r1flow.data.gguf import is_gguf
 from r1flow.data.packages import PACKAGE
@@ -45,10 +45,8 @@ def settle_own_model(run: dict[str, Any], conf: Path) -> list[str]:
             " init_from of the stage that is to start from it"
         )
     source, revision, folder = located(run["model"])
-    try:
+    with errors_at("model: "):
         kind, contract = looked_at(folder, is_whole=revision is None)
-    except UserError as error:
-        raise UserError(f"model: {error}") from None
     block = run[start]
     # The model that yours replaces is made here, and so is its template.
     is_ours = not block["init_from"]
@@ -100,10 +98,8 @@ def located(model: str) -> tuple[str, str | None, Path]:
             f"model: {revision!r} is no commit (40 hex digits), so it can move; `r1flow lock --model {model}` finds the"
             " commit"
         )
-    try:
+    with errors_at("model: "):
         return repo, revision, fetch_settings(repo, revision)
-    except UserError as error:
-        raise UserError(f"model: {error}") from None
 
 
 def looked_at(folder: Path, is_whole: bool) -> tuple[str, Contract | None]:

@@ -19,7 +19,7 @@ from r1flow.artifacts import manifest, provenance, store
 from r1flow.artifacts.fingerprint import Code, code_of
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.core.changes import changes, leaves
-from r1flow.core.errors import UserError, listed
+from r1flow.core.errors import errors_at, listed
 from r1flow.recipe.stages import program_of, stage_of
 
 if TYPE_CHECKING:
@@ -88,10 +88,8 @@ def identified(name: str, source: str, manifests: dict[str, str | None]) -> dict
     """What identifies an input: the manifest that its stage will have, or the content of what comes from outside."""
     if source in manifests:
         return {"stage": source, "sha256": manifests[source]}
-    try:
+    with errors_at(f"input {name}: "):
         return provenance.identify_input(Path(source))
-    except UserError as error:
-        raise UserError(f"input {name}: {error}") from None
 
 
 def reasons_to_run(

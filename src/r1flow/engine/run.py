@@ -20,7 +20,7 @@ from typing import Any, Self
 from r1flow.artifacts import frozen, manifest, store, versions
 from r1flow.artifacts.fingerprint import snapshot
 from r1flow.artifacts.locks import PINNED, hold, hold_run, is_held, live_lock
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, errors_at
 from r1flow.engine import config as conf
 from r1flow.engine import extras
 from r1flow.engine.launch import ranks_of
@@ -208,10 +208,8 @@ class Run:
         """Refuse numbers of GPUs, given by stage, that a stage's step can't be divided among; raises UserError."""
         for stage in filter(given.__contains__, self.stages):
             config, count = self.slice(stage), given[stage]
-            try:
+            with errors_at(f"--set-resources {stage}:gpu={count}: "):
                 ranks_of(program_of(stage, config), config, count)
-            except UserError as error:
-                raise UserError(f"--set-resources {stage}:gpu={count}: {error}") from None
 
     @property
     def missing(self) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts.manifest import read_json
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, errors_at
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.model.pretrained import DECODERS, check_dropped
 from r1flow.model.weights import parameters_in
@@ -76,9 +76,7 @@ def model_outside(source: str, revision: str | None, assumed: dict[str, Any]) ->
 def without_layers(model: Model, dropped: list[int], stage: str) -> Model:
     """The size without these layers, if all but one table of embeddings is in the layers."""
     if not math.isnan(model.layers):
-        try:
+        with errors_at(f"{stage}."):
             check_dropped(dropped, int(model.layers))
-        except UserError as error:
-            raise UserError(f"{stage}.{error}") from None
     table, left = model.vocabulary * model.hidden, model.layers - len(dropped)
     return replace(model, parameters=table + (model.parameters - table) * left / model.layers, layers=left)

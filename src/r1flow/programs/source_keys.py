@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.errors import UserError, did_you_mean, errors_at
 from r1flow.core.schema import BEFORE, CONVERSATIONS, FILES
 from r1flow.data.loaders import FUNCTIONS
 from r1flow.programs.keys import Share
@@ -42,15 +42,11 @@ def check_pools(config: dict[str, Any], files: Collection[str]) -> None:
     `files`: those that a pool may make.
     """
     for name, source in config["sources"].items():
-        try:
+        with errors_at(f"sources.{name}."):
             check_source(source)
-        except UserError as error:
-            raise UserError(f"sources.{name}.{error}") from None
     for number, pool in enumerate(config["pools"]):
-        try:
+        with errors_at(f"pools[{number}]."):
             check_pool(pool, config["sources"], files)
-        except UserError as error:
-            raise UserError(f"pools[{number}].{error}") from None
 
 
 def pooled(config: dict[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from r1flow.artifacts.contract import model_apart
 from r1flow.artifacts.folders import model_inside
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, errors_at
 from r1flow.core.flops import forward_flops, training_flops
 from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
@@ -104,10 +104,8 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
         hint = f"{inside} has one" if inside else others
         raise UserError(f"init_from: {source!r} is no stage and no model's folder (no config.json in it); {hint}")
     else:
-        try:
+        with errors_at("init_from: "):
             model_apart(folder)
-        except UserError as error:
-            raise UserError(f"init_from: {error}") from None
 
 
 def check_revision(kind: str, repo: str, revision: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from r1flow.artifacts.contract import try_apart
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, errors_at
 from r1flow.core.template import Response, prompt_ids, render, text_ids
 from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.model.weights import read_object
@@ -79,10 +79,8 @@ def check_model(model_dir: Path) -> None:
     path = model_dir / "config.json"
     if not path.is_file():
         raise UserError(f"reward reward_model: model_dir {model_dir} holds no model (there is no config.json in it)")
-    try:
+    with errors_at("reward reward_model: "):
         config = read_object(path)
-    except UserError as error:
-        raise UserError(f"reward reward_model: {error}") from None
     names, labels = config.get("architectures"), config.get("id2label")
     name = str(names[0]) if names and isinstance(names, list) else "nothing"
     outputs = len(labels) if labels and isinstance(labels, dict) else config.get("num_labels", 2)

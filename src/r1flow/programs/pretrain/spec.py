@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, errors_at
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.data.packages import PACKAGE, check_package
 from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
@@ -51,10 +51,8 @@ def check_pretrain(config: dict[str, Any]) -> None:
     elif config["file"]:
         raise UserError("file: it belongs to a package; name that in init_from, or set file to null")
     elif is_gguf(source):
-        try:
+        with errors_at("init_from: "):
             read_header(Path(source))
-        except UserError as error:
-            raise UserError(f"init_from: {error}") from None
 
 
 def check_size(model: dict[str, Any], block: int) -> None:
