@@ -803,6 +803,15 @@ def describe_interval(interval: Interval | Absent) -> dict[str, float | int | st
     return described
 
 
+def describe_numbers(value: Any) -> Any:
+    """JSON's view of numbers and intervals in nested dicts, rounded to 1e-6."""
+    if isinstance(value, dict):
+        return {key: describe_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, Interval | Absent):
+        return describe_interval(value)
+    return round(value, 6) if isinstance(value, float) else value
+
+
 def describe_part(part: Part) -> dict[str, object]:
     return {
         "name": part.name,

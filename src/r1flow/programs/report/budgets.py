@@ -17,7 +17,7 @@ from r1flow.recipe.claims import (
     Claim,
     Part,
     claim_summary,
-    describe_interval,
+    describe_numbers,
     if_solved,
     no_worse,
 )
@@ -165,9 +165,7 @@ def summarise_budgets(lines: Iterable[Mapping[str, Any]], claims: Iterable[Claim
     """As summary.json has it: {"models": {"base": {"direct": [{"budget": 1, …}, …], …}, …}, "claims": {"S1": …}}."""
     models: dict[str, Any] = {}
     for line in lines:
-        told = {"budget": line["budget"], "tokens": round(line["tokens"], 6)}
-        for name in ("accuracy", "gain"):
-            told[name] = None if line[name] is None else describe_interval(line[name])
+        told = describe_numbers({name: line[name] for name in ("budget", "tokens", "accuracy", "gain")})
         models.setdefault(line["model"], {}).setdefault(line["strategy"], []).append(told)
     return {"models": models, "claims": {claim.id: claim_summary(claim) for claim in claims}}
 

@@ -34,12 +34,11 @@ from r1flow.programs.report.page import draw_all, render_report, shown_in_figure
 from r1flow.programs.report.page_files import write_page_files
 from r1flow.programs.report.reflection import summarise_reflection
 from r1flow.programs.report.rows import counts_by_stage, warnings_of
-from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_families, summarise_skills, summarise_steps
 from r1flow.programs.report.tools import summarise_tools
 from r1flow.programs.report.tries import summarise_tries
 from r1flow.programs.report.viewer import render_viewer
-from r1flow.recipe.claims import claim_summary
+from r1flow.recipe.claims import claim_summary, describe_numbers
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -66,19 +65,19 @@ def summarise_run(results: Results) -> dict[str, Any]:
         thoughts[row["model"]] = {name: row[name] for name in THOUGHT_METRICS}
     summary = {
         "run": results.run,
-        "models": {model: rounded(tasks) for model, tasks in results.summaries.items()},
+        "models": describe_numbers(results.summaries),
         "claims": {claim.id: claim_summary(claim) for claim in results.claims},
         "skill": summarise_skills(results.skills, results.evidence.temperatures),
-        "thoughts": rounded(thoughts),
-        "kinds": rounded(results.kinds),
+        "thoughts": describe_numbers(thoughts),
+        "kinds": describe_numbers(results.kinds),
         "starts": results.starts,
         "steps": summarise_steps(results.steps),
         "families": summarise_families(results.family_steps),
         "pass_at_k": summarise_tries(results.tries.get("tries", {})),
-        "self_correction": summarise_self_correction(results.self_correction),
+        "self_correction": describe_numbers(results.self_correction),
         "flops": results.spent,
         "flops_after_base": results.after_base,
-        "paraphrased": rounded(results.paraphrased),
+        "paraphrased": describe_numbers(results.paraphrased),
         "left_out": counts_by_stage(results.metrics),
     }
     if any(results.reflection):
@@ -88,16 +87,9 @@ def summarise_run(results: Results) -> dict[str, Any]:
     if results.searched:
         summary["search"] = summarise_budgets(*results.search)
     if results.tools:
-        summary["tools"] = rounded(summarise_tools(results.tools))
+        summary["tools"] = summarise_tools(results.tools)
     if warnings := warnings_of(results.metrics):
         summary["warnings"] = warnings
     if results.toy:
         summary["toy"] = True
     return summary
-
-
-def rounded(value: Any) -> Any:
-    """Numbers to 1e-6, through nested dicts, so that equal results are equal text."""
-    if isinstance(value, dict):
-        return {key: rounded(inner) for key, inner in value.items()}
-    return round(value, 6) if isinstance(value, float) else value

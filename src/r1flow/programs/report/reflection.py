@@ -18,7 +18,7 @@ from r1flow.recipe.claims import (
     Evidence,
     Part,
     compare_families,
-    describe_interval,
+    describe_numbers,
     if_solved,
     over_families,
     over_seeds,
@@ -205,14 +205,12 @@ def summarise_reflection(rows: Iterable[Mapping[str, Any]], placed: Iterable[Map
     """As summary.json has them: {"models": {"base": {"products": {"samples": 640, "own": {…}, …}, …}, …}, …}."""
     models: dict[str, Any] = {}
     for row in rows:
-        cells = {name: describe_interval(interval) for name, interval in row["cells"].items()}
-        told = {"samples": row["samples"], "of": row["of"], REFLECTS: round(row[REFLECTS], 6), **cells}
-        models.setdefault(row["model"], {})[row["family"]] = told
+        told = {"samples": row["samples"], "of": row["of"], REFLECTS: row[REFLECTS], **row["cells"]}
+        models.setdefault(row["model"], {})[row["family"]] = describe_numbers(told)
     pairs = {}
     for row in placed:
         stage, start = row["pair"]
-        numbers = {name: describe_interval(row[name]) for name in ("placed", "beyond")}
-        pairs[stage] = {"start": start, **numbers}
+        pairs[stage] = describe_numbers({"start": start, "placed": row["placed"], "beyond": row["beyond"]})
     return {"models": models, "placed": pairs}
 
 

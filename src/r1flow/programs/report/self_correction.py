@@ -17,7 +17,6 @@ from r1flow.recipe.claims import (
     MIN_PROBLEMS,
     SKILL_AT,
     Part,
-    describe_interval,
 )
 
 WORTH = {
@@ -83,13 +82,3 @@ def has_several(measured: Mapping[str, Any]) -> bool:
 def worth(difference: Interval) -> str:
     """What the corrected share minus the second try says, in words."""
     return WORTH[Part("self-correction", difference, ceiling=0.0).verdict]
-
-
-def summarise_self_correction(models: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """As summary.json has them: {"base": {"samples": 3712, "several": 7, …, "difference": {"estimate": …}}, …}."""
-    summary: dict[str, Any] = {}
-    for model, measured in models.items():
-        summary[model] = {}
-        for name, value in measured.items():
-            summary[model][name] = describe_interval(value) if isinstance(value, Interval) else value
-    return summary

@@ -31,7 +31,6 @@ from r1flow.programs.report.reflection import (
     reflection_over,
     summarise_reflection,
 )
-from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import CELLS, comparisons, said_of_skill, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
 from r1flow.recipe.claims import (
@@ -49,7 +48,7 @@ from r1flow.recipe.claims import (
     Unsolved,
     claim_summary,
     claims_in_order,
-    describe_interval,
+    describe_numbers,
     over_seeds,
 )
 from r1flow.recipe.stages import MODELS, RL_STAGES
@@ -278,9 +277,9 @@ def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
         "run": seeds.name,
         "seeds": [run.seed for run in seeds.runs],
         "claims": {each.claim.id: describe_spread(each) for each in seeds.claims},
-        "models": describe_rows(seeds.models),
-        "kinds": describe_rows(seeds.kinds),
-        "self_correction": summarise_self_correction(seeds.self_correction),
+        "models": describe_numbers(seeds.models),
+        "kinds": describe_numbers(seeds.kinds),
+        "self_correction": describe_numbers(seeds.self_correction),
         "steps": summarise_steps(seeds.steps),
     }
     if any(seeds.reflection):
@@ -288,13 +287,6 @@ def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
     if seeds.toy:
         summary["toy"] = True
     return summary
-
-
-def describe_rows(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, dict[str, Any]]:
-    described = {}
-    for model, row in rows.items():
-        described[model] = {name: describe_interval(interval) for name, interval in row.items()}
-    return described
 
 
 def describe_spread(spread: Spread) -> dict[str, Any]:

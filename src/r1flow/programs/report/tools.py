@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from r1flow.core.metrics import PerProblem, Row, paired_difference, per_problem
-from r1flow.recipe.claims import describe_interval
+from r1flow.recipe.claims import describe_numbers
 
 
 def tool_row(told: Mapping[str, float], asked: Sequence[Row], alone: Sequence[Row]) -> dict[str, Any]:
@@ -32,7 +32,5 @@ def summarise_tools(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, An
     models: dict[str, dict[str, Any]] = {}
     for row in rows:
         numbers = {name: value for name, value in row.items() if name not in ("model", "task")}
-        if "gain" in numbers:
-            numbers["gain"] = describe_interval(numbers["gain"])
-        models.setdefault(row["model"], {})[row["task"]] = numbers
+        models.setdefault(row["model"], {})[row["task"]] = describe_numbers(numbers)
     return models

@@ -20,7 +20,7 @@ from r1flow.core.metrics import (
 )
 from r1flow.core.template import GENERAL
 from r1flow.programs.report.reflection import FORBIDDEN, FORCED, placements, sample_key
-from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, Part, describe_interval, if_solved
+from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, Part, describe_interval, describe_numbers, if_solved
 
 KS = (1, 2, 4, 8, 16, 32, 64)
 BINS = ((0, 0), (1, 15), (16, 47), (48, 63), (64, 64))  # of KS[-1] samples, how many are right
@@ -183,9 +183,7 @@ def summarise_bins(bins: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str,
         summary[start] = []
         for row in rows:
             models = {name: listed_intervals(line, (1, KS[-1])) for name, line in row["lines"].items()}
-            beyond: dict[str, dict[str, Any]] = {}
-            for model, others in row["beyond"].items():
-                beyond[model] = {name: describe_interval(interval) for name, interval in others.items()}
+            beyond = describe_numbers(row["beyond"])
             listed = {"right": list(row["right"]), "problems": row["problems"], "models": models, "beyond": beyond}
             summary[start].append(listed)
     return summary
