@@ -13,7 +13,7 @@ from fabricated_run import COUNTS, fabricate_run, write
 
 from r1flow.core.metrics import Row
 from r1flow.programs.report import collect, page
-from r1flow.programs.report.budgets import JUDGED, search_claims, search_lines
+from r1flow.programs.report.budgets import LABELS, search_claims, search_lines
 from r1flow.programs.report.compute import summarise_run
 from r1flow.programs.report.ending import tell_verdicts
 from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NO_VERDICT, NOT_IN_RUN
@@ -93,7 +93,7 @@ def test_what_is_left_to_gain_is_a_difference_of_gains(student: float, verdict: 
 
 
 def test_where_no_strategy_solves_anything_it_cannot_be_told_whether_one_gains() -> None:
-    names = ["self_consistency", "revision", "own_logprob", "progress_best_of_n", *chain(*JUDGED)]
+    names = ["self_consistency", "revision", "own_logprob", "progress_best_of_n", *chain(*LABELS.values())]
     rows = []
     for model in ("zero_rl", "distill"):
         rows += rows_of(model, chance=0.0, **dict.fromkeys(names, flat(0.0)))

@@ -6,6 +6,7 @@ the stage `search` (programs/search).
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,20 @@ from r1flow.recipe.claims import (
 
 CHANCE = "chance"  # one of the samples that voted, by chance: what `direct` gives, with less noise
 VOTES, LIKELIEST, REVISED, PROGRESSED = "self_consistency", "own_logprob", "revision", "progress_best_of_n"
-# The same strategy with the process reward model and with the outcome model.
-JUDGED = (("beam_search", "value_beam_search"), ("process_best_of_n", "value_best_of_n"))
+# By name, two strategies whose difference is a part of a claim.
+REVISION = {"votes − revision": (VOTES, REVISED)}
+LIKELIHOOD = {
+    "votes − the likeliest sample": (VOTES, LIKELIEST),
+    "one sample − the likeliest sample": (CHANCE, LIKELIEST),
+}
+LABELS = {  # the same with the process reward model and with the outcome model
+    "beam_search − value_beam_search": ("beam_search", "value_beam_search"),
+    "process_best_of_n − value_best_of_n": ("process_best_of_n", "value_best_of_n"),
+}
+PROGRESS = {
+    "by progress advantage − one sample": (PROGRESSED, CHANCE),
+    "by progress advantage − the likeliest sample": (PROGRESSED, LIKELIEST),
+}
 BY_RL, BY_SFT = "zero_rl", "distill"
 
 Solved = Mapping[tuple[str, str, int], PerProblem]  # by model, strategy and budget
@@ -82,20 +95,15 @@ def votes_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:
     return parts
 
 
-def revision_gains(solved: Solved, budgets: Sequence[int]) -> list[Part]:
+def contrasts(
+    pairs: Mapping[str, tuple[str, str]], solved: Solved, budgets: Sequence[int], part: Callable[..., Part] = Part
+) -> list[Part]:
+    """The differences of these pairs of strategies in each model, by name; those of BY_RL decide."""
     parts = []
     for model in models_of(solved):
-        difference = minus(solved, (model, VOTES, budgets[-1]), (model, REVISED, budgets[-1]))
-        parts.append(no_worse(f"votes − revision, {model}", difference, counts=model == BY_RL))
-    return parts
-
-
-def likeliest_gains(solved: Solved, budgets: Sequence[int]) -> list[Part]:
-    parts = []
-    for model in models_of(solved):
-        for name, other in (("votes", VOTES), ("one sample", CHANCE)):
-            difference = minus(solved, (model, other, budgets[-1]), (model, LIKELIEST, budgets[-1]))
-            parts.append(no_worse(f"{name} − the likeliest sample, {model}", difference, counts=model == BY_RL))
+        for name, (first, second) in pairs.items():
+            difference = minus(solved, (model, first, budgets[-1]), (model, second, budgets[-1]))
+            parts.append(part(f"{name}, {model}", difference, counts=model == BY_RL))
     return parts
 
 
@@ -109,24 +117,6 @@ def left_to_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:
         gains.append({problem: votes[problem] - chance[problem] for problem in votes})
         used += [votes.values(), chance.values()]
     return [Part(f"gain by votes, {BY_SFT} − {BY_RL}", if_solved(paired_difference(*gains), *used))]
-
-
-def labels_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:
-    parts = []
-    for model in models_of(solved):
-        for by_steps, by_outcome in JUDGED:
-            difference = minus(solved, (model, by_steps, budgets[-1]), (model, by_outcome, budgets[-1]))
-            parts.append(Part(f"{by_steps} − {by_outcome}, {model}", difference, counts=model == BY_RL))
-    return parts
-
-
-def progress_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:
-    parts = []
-    for model in models_of(solved):
-        for name, other in (("one sample", CHANCE), ("the likeliest sample", LIKELIEST)):
-            difference = minus(solved, (model, PROGRESSED, budgets[-1]), (model, other, budgets[-1]))
-            parts.append(Part(f"by progress advantage − {name}, {model}", difference, counts=model == BY_RL))
-    return parts
 
 
 def models_of(solved: Solved) -> list[str]:
@@ -182,13 +172,13 @@ CLAIMS: dict[str, tuple[str, str, str, Callable[[Solved, Sequence[int]], list[Pa
         "Revision gains no more than votes.",
         "a published model of 0.6B",
         "Votes minus revision: a loss of two points is excluded.",
-        revision_gains,
+        partial(contrasts, REVISION, part=no_worse),
     ),
     "S3": (
         "A model's own log-probability is no judge of its samples.",
         "a control that should fail",
         "Votes, and one sample, minus the sample that the model finds likeliest: a loss of two points is excluded.",
-        likeliest_gains,
+        partial(contrasts, LIKELIHOOD, part=no_worse),
     ),
     "S4": (
         "RL leaves search less to gain than SFT does.",
@@ -200,12 +190,12 @@ CLAIMS: dict[str, tuple[str, str, str, Callable[[Solved, Sequence[int]], list[Pa
         "True labels of steps make a better judge than outcomes.",
         "arXiv 2305.20050",
         "Beam search, and best of n, with the scorer of steps minus the same with the scorer of outcomes.",
-        labels_gain,
+        partial(contrasts, LABELS),
     ),
     "S6": (
         "What RL made likelier judges samples, and better than a model's own log-probability.",
         "arXiv 2606.26080",
         "Best of n by progress advantage, minus one sample, and minus best of n by the model's own log-probability.",
-        progress_gain,
+        partial(contrasts, PROGRESS),
     ),
 }
