@@ -9,7 +9,7 @@ even if the outputs don't. So both are rewritten whenever a run succeeds.
 from pathlib import Path
 from typing import Any
 
-from r1flow.artifacts.manifest import read_cost, read_json, write_json
+from r1flow.artifacts.manifest import PROVENANCE, read_cost, read_json, write_json
 from r1flow.core.files import write_whole
 
 
@@ -19,14 +19,11 @@ def write_making(run: str, folders: dict[str, Path], out: Path) -> None:
 
     costs = {job: read_cost(folder / "cost.json") for job, folder in folders.items()}
     costs = {job: cost for job, cost in costs.items() if cost}
-    provenance = sidecars(folders, "provenance.json")
+    made = {job: folder / PROVENANCE for job, folder in folders.items()}
+    provenance = {job: read_json(path) for job, path in made.items() if path.is_file()}
     values = {"run": run, "costs": cost_rows(costs), "provenance": provenance, "libraries": libraries(provenance)}
     write_json(out / "costs.json", costs)
     write_whole(out / "making.html", fill("making.html.jinja", **values))
-
-
-def sidecars(folders: dict[str, Path], name: str) -> dict[str, dict[str, Any]]:
-    return {job: read_json(folder / name) for job, folder in folders.items() if (folder / name).is_file()}
 
 
 def cost_rows(costs: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -479,15 +479,5 @@ def side_by_side(
 def present(row: Row) -> dict[str, Any]:
     """A sample as the page shows it: the reasoning, and separately what a user reads."""
     response = Response.parse(row["completion"])
-    return {
-        "problem": row["problem_id"],
-        "task": row["kind"] or row["task"],
-        "question": row["question"],
-        "gold": row["gold"],
-        "reasoning": response.reasoning,
-        "summary": response.summary,
-        "answer": row["answer"],
-        "correct": row["correct"],
-        "length": row["length"],
-        "finished": row["finished"],
-    }
+    parts = {"reasoning": response.reasoning, "summary": response.summary}
+    return row | {"problem": row["problem_id"], "task": row["kind"] or row["task"]} | parts

@@ -119,16 +119,8 @@ def step_rows(evidence: Evidence, pairs: Iterable[tuple[str, str]]) -> list[dict
         skill = {t: compare_thinking(evidence, *pair, temperature=t) for t in evidence.temperatures}
         if not any(isinstance(cell, Absent) for cell in (gain, mode, *skill.values())):
             general = compare(evidence, *pair, scope="general")
-            rows.append(
-                {
-                    "pair": pair,
-                    "gain": gain,
-                    "skill": skill,
-                    "mode": mode,
-                    "general": general,
-                    **parts_of_skill(evidence, *pair),
-                }
-            )
+            row = {"pair": pair, "gain": gain, "skill": skill, "mode": mode, "general": general}
+            rows.append(row | parts_of_skill(evidence, *pair))
     return rows
 
 
