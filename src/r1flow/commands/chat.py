@@ -14,7 +14,7 @@ from pathlib import Path
 
 from r1flow.api.examination import load_chat_sampler, prompt_in_template
 from r1flow.artifacts.folders import model_folder
-from r1flow.commands.finding import add_drawing, parts_of, tell
+from r1flow.commands.finding import add_sampling, parts_of, tell
 from r1flow.core.errors import UserError, printable
 from r1flow.sampling import SamplingParams, seed_of
 
@@ -32,16 +32,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(writes_codes=True)
     parser.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
     parser.add_argument("--prompt", help="ask this one question, print the reply and exit")
-    add_drawing(parser)
+    add_sampling(parser)
     parser.add_argument("--max-new-tokens", type=int, default=192, help="longest reply, in tokens (default: 192)")
-    parser.add_argument(
-        "--engine",
-        default="auto",
-        help="auto, r1flow, transformers or vllm (default: auto, which is r1flow where it can sample the model)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, help="seed of the random numbers; another seed gives other replies (default: 1)"
-    )
     parser.add_argument("--json", action="store_true", help="print each reply as a line of JSON (docs/commands.md)")
 
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from r1flow.commands.finding import add_drawing, add_json, tell
+from r1flow.commands.finding import add_json, add_sampling, tell
 
 SHOWN = ("problem_id", "sample_index", "question", "gold", "answer", "completion", "length", "finished")
 
@@ -44,15 +44,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="with --strategy: how many samples' worth of tokens an answer may take (default: 8)",
     )
     parser.add_argument("--wrong", type=Path, metavar="FILE", help="write the wrong samples there, by its ending")
-    add_drawing(parser)
+    add_sampling(parser)
     parser.add_argument("--max-new-tokens", type=int, help="(default: what the model has room for, up to 1,024)")
-    parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
     parser.add_argument("--batch-size", type=int, default=64, help="samples that are drawn together (default: 64)")
-    parser.add_argument(
-        "--engine",
-        default="auto",
-        help="auto, r1flow, transformers or vllm (default: auto, which is r1flow where it can sample the model)",
-    )
     add_json(parser)
 
 

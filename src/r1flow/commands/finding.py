@@ -16,8 +16,13 @@ from r1flow.core.template import GENERAL, THINK_OPEN, Response
 from r1flow.sampling import TEMPERATURE, TOP_P
 
 
-def add_drawing(parser: argparse.ArgumentParser) -> None:
-    """How tokens are drawn, where a command samples a model."""
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    """How a command samples a model."""
+    parser.add_argument(
+        "--engine",
+        default="auto",
+        help="auto, r1flow, transformers or vllm (default: auto, which is r1flow where it can sample the model)",
+    )
     parser.add_argument(
         "--temperature", type=float, default=TEMPERATURE, help="0: always the likeliest token (default: %(default)s)"
     )
@@ -27,6 +32,7 @@ def add_drawing(parser: argparse.ArgumentParser) -> None:
         default=TOP_P,
         help="draw from the likeliest tokens, up to this total probability (default: %(default)s)",
     )
+    parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import model_folder
-from r1flow.commands.finding import add_drawing, add_json, cut, tell
+from r1flow.commands.finding import add_json, add_sampling, cut, tell
 from r1flow.core.errors import UserError, printable
 from r1flow.core.files import write_whole
 from r1flow.sampling import SamplingParams
@@ -51,12 +51,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=3, help="look-ups and revisions, at most (default: 3)")
     parser.add_argument("--found", type=int, default=3, help="passages for each query (default: 3)")
     parser.add_argument("--gold", help="the right answer in a few words; a turn is right if its answer has them")
-    parser.add_argument("--engine", default="auto", help="auto, r1flow, transformers or vllm (default: auto)")
     parser.add_argument("--url", help="ask this server in place of an engine, such as http://127.0.0.1:8000/v1")
     parser.add_argument("--served", metavar="NAME", help="what the server calls the model (default: it says so itself)")
-    add_drawing(parser)
+    add_sampling(parser)
     parser.add_argument("--max-new-tokens", type=int, default=1024, help="longest reply, in tokens (default: 1024)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the random numbers (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where all turns are kept (default: research/…)")
     add_json(parser)
 

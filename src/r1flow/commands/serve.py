@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from r1flow.api.examination import load_chat_sampler, prompt_in_template
 from r1flow.artifacts.folders import model_folder
-from r1flow.commands.finding import add_drawing, parts_of
+from r1flow.commands.finding import add_sampling, parts_of
 from r1flow.core.errors import UserError
 from r1flow.core.template import prompt_ids
 from r1flow.sampling import Completion, SamplingParams, seed_of
@@ -67,10 +67,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
     parser.add_argument("--port", type=int, default=8000, help="where to listen; 0: any free one (default: 8000)")
-    add_drawing(parser)
+    add_sampling(parser)
     parser.add_argument("--max-new-tokens", type=int, default=512, help="longest reply, in tokens (default: 512)")
-    parser.add_argument("--engine", default="auto", help="auto, r1flow, transformers or vllm (default: auto)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the random numbers (default: 1)")
 
 
 def run(arguments: argparse.Namespace) -> None:
