@@ -129,7 +129,7 @@ def main(argv: list[str] | None = None) -> None:
         words = in_words(error)
         terminal.failed(words)
         if arguments.log:  # where the run's last lines have it from
-            print(f"{FAILED}{' '.join(words.split())}", file=sys.stderr, flush=True)
+            print(f"{FAILED}{' '.join(words.split())}", file=sys.stderr)
         sys.exit(1)
     terminal.finished(metrics, how)
 

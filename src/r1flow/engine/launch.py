@@ -171,7 +171,7 @@ def record_failure(index: int, stage: Stage, error: Exception) -> None:
     """Record the first rank's failure; the later ones are consequences of it."""
     known = isinstance(error, UserError)
     if not known:
-        print(printable(traceback.format_exc()), file=sys.stderr, flush=True)
+        print(printable(traceback.format_exc()), file=sys.stderr)
     reason = str(error) if known else f"rank {index}: {type(error).__name__}: {error}"
     whole = stage.work / f"{FAILURE}.{index}"
     manifest.write_json(whole, {"reason": reason, "user": known})

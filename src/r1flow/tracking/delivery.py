@@ -227,7 +227,7 @@ def set_aside(folder: Path) -> None:
         return
     try:
         folder.rename(damaged(folder))
-        print(f"{folder}: can't be read; renamed to {damaged(folder).name}", file=sys.stderr, flush=True)
+        print(f"{folder}: can't be read; renamed to {damaged(folder).name}", file=sys.stderr)
     except OSError as error:
         complain(folder, error)
 
@@ -251,7 +251,7 @@ def complain(folder: Path, error: Exception) -> None:
         text = hide("".join(traceback.format_exception(error)))
     text += f" {RESTORE}" if DELETED in str(error) else ""
     if _said.get(folder) != text:
-        print(printable(text), file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr)
     _said[folder] = text
 
 
@@ -380,7 +380,6 @@ class Delivery:
         print(
             f"{self.folder}: {name}: MLflow refused a record ({record['kind']}), kept in {aside}: {printable(reason)}",
             file=sys.stderr,
-            flush=True,
         )
 
     def unread(self, file: Path) -> Iterator[tuple[SpoolLine, int]]:
@@ -447,7 +446,7 @@ class Delivery:
         return {"name": run if name == PARENT else stage, "time": int(time), "tags": tags, "config": {}}
 
     def on_damaged(self, name: str, record: SpoolLine) -> None:
-        print(f"{self.folder}: {name}: skipped a line that can't be read", file=sys.stderr, flush=True)
+        print(f"{self.folder}: {name}: skipped a line that can't be read", file=sys.stderr)
 
     def create_run(self, name: str, record: SpoolLine) -> dict[str, Any]:
         tags = self.tags(name, record)
@@ -601,9 +600,7 @@ class Delivery:
         folder = Path(record["folder"])
         there = sha256(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
         if there != record["manifest"]:
-            return print(
-                f"{folder}: computed again since; its files are not sent to MLflow", file=sys.stderr, flush=True
-            )
+            return print(f"{folder}: computed again since; its files are not sent to MLflow", file=sys.stderr)
         for path in (folder / artifact for artifact in ARTIFACTS):
             if path.is_file():
                 self.client.log_artifact(self.run_id(name), str(path))

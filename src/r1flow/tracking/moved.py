@@ -36,7 +36,7 @@ def follow_move(root: Path) -> list[str]:
                 # MLflow's own experiment, Default, has no file://.
                 rename(store, path_of(place), path_of(here))
     except sqlite3.Error as error:  # a store of another kind of MLflow, or a damaged one: the delivery says more
-        print(f"{database}: paths of artifacts can't be read ({error})", file=sys.stderr, flush=True)
+        print(f"{database}: paths of artifacts can't be read ({error})", file=sys.stderr)
         return []
     return before
 
