@@ -135,19 +135,16 @@ def main(argv: list[str]) -> int:
     if word == REGISTER:
         register_version(json.load(sys.stdin))
         return 0
+    own = None if word in (None, REDIRECT) else tracking / word
     tracking.mkdir(parents=True, exist_ok=True)
     with (tracking / "lock").open("w") as lock:
-        if word and word != REDIRECT:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            correct_places()
-            return watch(tracking, tracking / word)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX if own else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             print("a run is in progress in this folder, and it sends what is left, too", file=sys.stderr)
             return 1
         correct_places()
-        return sweep(tracking, word == REDIRECT)
+        return watch(tracking, own) if own else sweep(tracking, word == REDIRECT)
 
 
 def correct_places() -> None:
@@ -280,17 +277,14 @@ class Delivery:
     @cached_property
     def store(self) -> dict[str, Any] | None:
         """Where this execution's records go; None before its first line is there, our own store if that was lost."""
-        if "store" in self.ledger:
-            return self.of_today(self.ledger["store"])
-        file = self.folder / f"{PARENT}.jsonl"
-        # Asked before reading: all that a dead writer wrote is there.
-        alive = is_being_written(file)
-        with file.open("rb") as stream:
-            first = record_of_line(stream.readline())
-        return self.of_today(first.get("store") or (None if alive else store(Path())))
-
-    def of_today(self, place: dict[str, Any] | None) -> dict[str, Any] | None:
-        """The place; that of the project's own store as it is now: the folder may have been moved since."""
+        place = self.ledger.get("store")
+        if "store" not in self.ledger:
+            file = self.folder / f"{PARENT}.jsonl"
+            # Asked before reading: all that a dead writer wrote is there.
+            alive = is_being_written(file)
+            with file.open("rb") as stream:
+                place = record_of_line(stream.readline()).get("store") or (None if alive else store(Path()))
+        # The project's own store is where the project is now: its folder may have been moved since.
         return place | project_store(Path()) if place and place.get("artifacts") else place
 
     def redirect(self) -> None:
@@ -433,7 +427,8 @@ class Delivery:
                 self.on_end(name, record | {"status": "KILLED"})
             self.ledger["runs"][name] = self.create_run(name, record)
             self.save()
-        self.log_params(name, record["config"])
+        params = [Param(mlflow_name(key), storable(text)[:PARAM_CHARS]) for key, text in flat(record["config"]) if key]
+        self.client.log_batch(self.run_id(name), params=params)
         if "whole" in record:
             self.client.log_dict(self.run_id(name), record["whole"], "config.yaml")
         self.log_inputs(name)
@@ -484,10 +479,6 @@ class Delivery:
         parent = {} if name == PARENT else {"mlflow.parentRunId": self.run_id(PARENT)}
         own = {key: storable(str(value))[:TAG_CHARS] for key, value in record["tags"].items() if value}
         return own | parent | dict([SOURCE])
-
-    def log_params(self, name: str, config: dict[str, Any]) -> None:
-        params = [Param(mlflow_name(key), storable(value)[:PARAM_CHARS]) for key, value in flat(config) if key]
-        self.client.log_batch(self.run_id(name), params=params)
 
     def log_inputs(self, name: str) -> None:
         """Inputs that are models this store knows are linked; everything else is a dataset with its hash.
