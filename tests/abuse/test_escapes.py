@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from gate_share import one_in
 from judging import MARK, Judge, clean_host
+from processes import alive, below
 
 import r1flow
 from r1flow import sandbox
@@ -312,7 +313,7 @@ sandbox.run(["{{python}}", "-S", "{{code}}"], solution, limits=limits, tier=sand
 """
     with clean_host():
         process = subprocess.Popen([sys.executable, "-c", caller], start_new_session=True)
-        family = wait_for(lambda: len(found := descendants(process.pid)) >= 5 and found)
+        family = wait_for(lambda: len(found := below(process.pid)) >= 5 and found)
         process.send_signal(signal.SIGKILL)
         process.wait()
         wait_for(lambda: not any(alive(pid) for pid in family))
@@ -367,21 +368,6 @@ def wait_for(condition: Any) -> Any:
             return found
         time.sleep(0.01)
     raise AssertionError("it did not come to pass in 5 minutes")
-
-
-def descendants(pid: int) -> list[int]:
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:  # it ended meanwhile
-        return []
-    return [below for child in map(int, children) for below in (child, *descendants(child))]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_limits_reach_every_solution(judge: Judge) -> None:

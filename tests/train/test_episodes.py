@@ -15,7 +15,7 @@ import pytest
 import torch
 import yaml
 from test_turns import BLOCK
-from tiny import END, check_resume, make_model, make_stage, make_tokenizer
+from tiny import END, check_resume, let_letters_call_a_tool, make_model, make_stage
 from trl import GRPOTrainer
 
 from r1flow.artifacts.fingerprint import code_of
@@ -70,19 +70,11 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "data").mkdir()
     write_jsonl(tmp_path / "data" / "rl.jsonl", PROBLEMS)
     write_jsonl(tmp_path / "data" / "dev.jsonl", PROBLEMS)
-    letters = make_tokenizer().convert_tokens_to_ids(list("abcdefghijklmnopqrstuvwxyz"))
-    monkeypatch.setattr(turns, "call_ends", lambda tokenizer: tuple(letters))
-    monkeypatch.setattr(turns, "call_in", called)
+    let_letters_call_a_tool(monkeypatch)
     module = types.ModuleType("my_shop")
     exec(SHOP, vars(module))
     monkeypatch.setitem(sys.modules, "my_shop", module)
     return tmp_path
-
-
-def called(text: str) -> str | None:
-    if not text[-1:].isascii() or not text[-1:].islower():
-        return None
-    return "6 * 7" if text[-1] < "n" else "six"
 
 
 def lower(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:

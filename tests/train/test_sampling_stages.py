@@ -9,7 +9,7 @@ import pyarrow.parquet as parquet
 import pytest
 import yaml
 from fake_server import FakeServer, Reply
-from tiny import make_model, make_stage, make_tokenizer
+from tiny import let_letters_call_a_tool, make_model, make_stage
 
 from r1flow.core import template
 from r1flow.core.errors import UserError
@@ -18,7 +18,7 @@ from r1flow.core.template import render
 from r1flow.model.weights import parameters_in
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
-from r1flow.sampling import shards, turns
+from r1flow.sampling import shards
 from r1flow.sampling.environments import Tools
 
 CONFIG = yaml.safe_load(Path("conf/rejection/default.yaml").read_text())
@@ -51,20 +51,11 @@ def test_two_runs_write_the_same_bytes(base: Path) -> None:
     assert len(read_jsonl(one.work / "mix.jsonl")) == metrics["mix"] == 20
 
 
-def called(text: str) -> str | None:
-    """An untrained model calls nothing, so here every small letter is a call, and of half of them a wrong one."""
-    if not text[-1:].isascii() or not text[-1:].islower():
-        return None
-    return "6 * 7" if text[-1] < "n" else "six"
-
-
 def test_an_evaluation_with_tools_has_their_results_in_its_samples_and_counts_the_calls(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of samples as asked; a killed one reads them back."""
-    letters = make_tokenizer().convert_tokens_to_ids(list("abcdefghijklmnopqrstuvwxyz"))
-    monkeypatch.setattr(turns, "call_ends", lambda tokenizer: tuple(letters))
-    monkeypatch.setattr(turns, "call_in", called)
+    let_letters_call_a_tool(monkeypatch)
     monkeypatch.setattr(template, "RESULT", re.compile("<result>.*?</result>"))
     block = yaml.safe_load(Path("conf/environment/calculator.yaml").read_text())
     config = (

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast, set_seed
 from r1flow.core.template import TAGS
 from r1flow.model import scoring
 from r1flow.programs.pretrain.compute import new_model
+from r1flow.sampling import turns
 from r1flow.training.callbacks import last_snapshot
 
 TEMPLATE = "User: {{ messages[0]['content'] }}\nAssistant:{% if add_generation_prompt %} {% endif %}"
@@ -64,6 +65,19 @@ def make_stage(folder: Path, name: str, config: dict[str, Any]) -> SimpleNamespa
         terminal=SimpleNamespace(say=lambda text: None),
         ranks=1,
     )
+
+
+def let_letters_call_a_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An untrained model calls nothing, so here every small letter is a call, and of half of them a wrong one."""
+
+    def called(text: str) -> str | None:
+        if not text[-1:].isascii() or not text[-1:].islower():
+            return None
+        return "6 * 7" if text[-1] < "n" else "six"
+
+    letters = make_tokenizer().convert_tokens_to_ids(list("abcdefghijklmnopqrstuvwxyz"))
+    monkeypatch.setattr(turns, "call_ends", lambda tokenizer: tuple(letters))
+    monkeypatch.setattr(turns, "call_in", called)
 
 
 def weights_hash(stage: SimpleNamespace) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import alive, below
 
 from r1flow.grading import worker as workers
 from r1flow.grading.verdict import Cause, Verdict
@@ -26,19 +27,6 @@ SURD = (r"\sqrt{8}", r"2\sqrt{2}")
 def stop_the_quick_one() -> Iterator[None]:
     yield
     QUICK.stop()
-
-
-def children(pid: int) -> list[int]:
-    """The processes below a process."""
-    found = [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
-    return found + [grandchild for child in found for grandchild in children(child)]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_an_endless_answer_is_wrong_and_the_next_is_graded() -> None:
@@ -77,7 +65,7 @@ def test_what_sympy_raises_is_a_wrong_answer() -> None:
 def test_a_worker_killed_from_outside_is_replaced() -> None:
     with worker() as grading:
         assert grading.verdicts([SURD]) == [RIGHT]
-        (inner,) = children(grading.process.pid)
+        (inner,) = below(grading.process.pid)
         os.kill(inner, signal.SIGKILL)
         assert grading.verdicts([SURD]) == [RIGHT]
         os.killpg(grading.process.pid, signal.SIGKILL)
@@ -88,7 +76,7 @@ def test_a_worker_killed_from_outside_is_replaced() -> None:
 def test_one_killed_between_two_questions_does_not_shift_the_next_answers(by: int) -> None:
     with worker() as grading:
         assert grading.verdicts([SURD]) == [RIGHT]
-        (inner,) = children(grading.process.pid)
+        (inner,) = below(grading.process.pid)
         os.kill(inner, by)
         while alive(inner):
             time.sleep(0.001)

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from gate_share import one_in
 from hub import Hub
+from random_model import CHATML
 from tiny_gguf import write_gguf
 from tiny_weights import write_folder, write_zeros
 
@@ -18,10 +19,6 @@ from r1flow.engine.run import Run
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "conf/experiment").glob("*.yaml"))
-CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 SHAPE = {
     "hidden_size": 16,
     "num_hidden_layers": 2,

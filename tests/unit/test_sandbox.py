@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from abuse.judging import state
+from processes import below
 
 from r1flow import sandbox
 from r1flow.core.errors import UserError
@@ -133,9 +134,7 @@ def test_solutions_go_first_when_memory_runs_out(tier: Tier, monkeypatch: pytest
 
 def family(pid: int) -> list[Path]:
     """The folders in /proc of a process and of all that descend from it."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    return [Path(f"/proc/{pid}"), *(folder for child in children for folder in family(child))]
+    return [Path(f"/proc/{each}") for each in (pid, *below(pid))]
 
 
 def test_a_writable_folder_has_its_size() -> None:
