@@ -58,6 +58,7 @@ from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 from sqlalchemy.exc import SQLAlchemyError
 
+from r1flow.artifacts.locks import took
 from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
 from r1flow.core.errors import printable
 from r1flow.core.files import finite_or_null
@@ -138,9 +139,9 @@ def main(argv: list[str]) -> int:
     own = None if word in (None, REDIRECT) else tracking / word
     tracking.mkdir(parents=True, exist_ok=True)
     with (tracking / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX if own else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if own:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        elif not took(lock):
             print("a run is in progress in this folder, and it sends what is left, too", file=sys.stderr)
             return 1
         correct_places()
@@ -810,12 +811,9 @@ def is_being_written(file: Path) -> bool:
     """Whether the file's writer is alive."""
     try:
         with file.open() as stream:
-            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return not took(stream, fcntl.LOCK_SH)
     except FileNotFoundError:
         return False
-    except BlockingIOError:
-        return True
-    return False
 
 
 def flat(config: Any, prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -18,7 +18,6 @@ or _TOKEN. Files get the address without user and password. Only the delivery ge
 Tracking is write-only and best effort: a failure here prints one line on stderr and never stops or changes a run.
 """
 
-import fcntl
 import getpass
 import json
 import os
@@ -34,6 +33,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 from urllib.parse import unquote, urlsplit
 
+from r1flow.artifacts.locks import took
 from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
 from r1flow.artifacts.provenance import revision
 from r1flow.core.errors import UserError
@@ -409,10 +409,9 @@ class Spool:
         os.register_at_fork(after_in_child=self.renew)
         # A busy machine may give the delivery, which is niced, no time for seconds.
         for _ in range(1000):
-            try:
-                return fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:  # the delivery is asking whether an earlier writer lives
-                time.sleep(0.01)
+            if took(self.file):
+                break
+            time.sleep(0.01)  # the delivery is asking whether an earlier writer lives
 
     def renew(self) -> None:
         """Make a new lock for the stage's thread and its metrics sampler's: a fork may have copied a held one."""
