@@ -21,6 +21,7 @@ from r1flow.core.template import TOOL_TAGS
 from r1flow.engine.checks import check_stage
 from r1flow.model import scoring
 from r1flow.programs.sft import compute as sft
+from r1flow.programs.specs import spec_of
 from r1flow.training.callbacks import last_snapshot
 
 CONFIG = yaml.safe_load(Path("conf/sft/default.yaml").read_text())
@@ -169,6 +170,15 @@ def test_loss_falls_and_every_parameter_moves(base: Path) -> None:
     assert after.dtype == torch.float32
 
 
+def test_without_a_word_about_it_the_loss_is_on_prompts_too_and_so_says_the_contract(base: Path) -> None:
+    """TRL takes the responses alone only where a row's prompt and completion come apart, as texts."""
+    stages = {only: stage_of(base, f"{only}", max_steps=1, completion_only_loss=only) for only in (True, False, None)}
+    losses = {only: sft.compute(stage)["history"][0]["loss"] for only, stage in stages.items()}
+    assert losses[None] == losses[False] != losses[True]
+    labels = {only: spec_of("sft").labels(stage.config) for only, stage in stages.items()}
+    assert labels == {True: "response", False: "all", None: "all"}
+
+
 @pytest.mark.parametrize("options", [{}, {"packing": True, "max_length": 128}, {"loss_type": "dft"}])
 @pytest.mark.parametrize("lora", [None, {"r": 2, "alpha": 4, "dropout": 0.0, "target_modules": ["q_proj"]}])
 def test_loss_and_gradients_are_trls_without_logits_of_what_is_not_learnt(
@@ -238,8 +248,8 @@ def test_examples_in_one_row_dont_see_each_other(base: Path, attention: str, mon
 
 
 def test_packing_that_mixes_examples_is_refused() -> None:
-    config = {"threads": 1, "device": "cpu", "attention": "sdpa", "init_from": None, "template": None}
-    config |= {"data": CONFIG["data"], "trainer": CONFIG["trainer"] | {"packing": True, "packing_strategy": "wrapped"}}
+    config = CONFIG | {"threads": 1, "device": "cpu"}
+    config |= {"trainer": CONFIG["trainer"] | {"packing": True, "packing_strategy": "wrapped"}}
     with pytest.raises(UserError, match=r"^distill\.trainer\.packing_strategy: wrapped"):
         check_stage("distill", "sft", config, stages=["distill"])
 

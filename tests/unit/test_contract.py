@@ -212,7 +212,8 @@ def test_what_the_loss_is_on_follows_from_program_and_config():
     assert spec_of("pretrain").labels(PRETRAIN) == "all"
     assert spec_of("pretrain").labels(PRETRAIN | {"init_from": "models/qwen"}) is None
     assert spec_of("sft").labels(SFT) == "response"
-    assert spec_of("sft").labels({"trainer": {"completion_only_loss": False}}) == "all"
+    for every_token in (False, None):
+        assert spec_of("sft").labels({"trainer": {"completion_only_loss": every_token}}) == "all"
     assert spec_of("grpo").labels(GRPO) == "completion"
     assert spec_of("reward_model").labels({}) == "pairs"
     assert spec_of("step_scorer").labels({}) == "prefixes"

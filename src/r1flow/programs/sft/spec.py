@@ -1,5 +1,6 @@
 """Facts about the program that fine-tunes a model on examples, for plan, checks and report (programs/specs.py)."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,10 +35,21 @@ class Sft(Seeded):
 
 
 def check_sft(config: dict[str, Any]) -> None:
-    """Refuse options with which rows aren't truncated to max_length, or packed examples would see each other."""
+    """Refuse options with which more is learnt than is said, rows aren't truncated, or packed ones see each other."""
     trainer, data = config["trainer"], config["data"]
     if data["general_share"] and data["file"] == MIX:
         raise UserError(f"data.general_share: the rows of {data['file']} are mixed already; set it to 0")
+    only = trainer.get("completion_only_loss")
+    if config["mask_results"] and not only:
+        raise UserError(
+            f"mask_results: true, and with trainer.completion_only_loss: {json.dumps(only)} every token is learnt, what"
+            " tools said, too; set that to true, or this to false"
+        )
+    if trainer.get("assistant_only_loss"):
+        raise UserError(
+            "trainer.assistant_only_loss: rows come to TRL as tokens, in which it finds no assistant; set it to false,"
+            " and completion_only_loss to true"
+        )
     if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
         what = "without packing TRL doesn't truncate rows to max_length"
         raise UserError(f"trainer.padding_free: {what}; set max_length to null, or packing to true")
@@ -73,6 +85,7 @@ SPEC = Spec(
     by_ranks=True,
     cost=cost,
     memory=memory_of,
-    labels=lambda config: "response" if config["trainer"].get("completion_only_loss") is not False else "all",
+    # Of null, TRL makes false where rows are tokens.
+    labels=lambda config: "response" if config["trainer"].get("completion_only_loss") else "all",
     on_gpu=True,
 )
