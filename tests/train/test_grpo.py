@@ -399,6 +399,20 @@ def test_every_completion_is_drawn_with_random_numbers_of_its_own(base: Path, mo
     assert len(set(drawn)) == len(drawn) == 2 * 2 * 8
 
 
+def test_what_our_scoring_hasnt_is_left_to_trl(base: Path) -> None:
+    """Noise in the embeddings makes its answers less sure; a head in float32 brings it nearer to the sampler."""
+    first = {}
+    for name, option in {
+        "plain": {},
+        "noise": {"neftune_noise_alpha": 500.0},
+        "head": {"cast_lm_head_to_fp32": True},
+    }.items():
+        stage = stage_of(base, name, max_steps=1, bf16=True, beta=0.0, **option)
+        first[name] = grpo.compute(stage)["history"][0]
+    assert abs(first["noise"]["entropy"] - first["plain"]["entropy"]) > 1e-3
+    assert first["head"]["mismatch"] < first["plain"]["mismatch"] / 2
+
+
 def padded_batch(vocabulary: int) -> tuple[torch.Tensor, torch.Tensor, int]:
     """40 rows of prompts of 1 to 9 tokens padded on the left, and completions of 1 to 14 padded on the right."""
     generator = torch.Generator().manual_seed(0)

@@ -79,6 +79,7 @@ def test_what_has_another_pass_is_not_plain() -> None:
     assert not is_plain(make("qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1))
     assert not is_plain(make("mistral"))
     assert not is_plain(make(hidden_act="gelu"))
+    assert not is_plain(make(attention_dropout=0.1))
     checkpointed = make()
     checkpointed.gradient_checkpointing_enable()
     assert not is_plain(checkpointed)

@@ -230,6 +230,18 @@ def test_the_same_seed_gives_the_same_bytes(folder: Path):
     assert weights_hash(one) == weights_hash(two)
 
 
+@pytest.mark.parametrize(
+    ("trainer", "model"),
+    [({"neftune_noise_alpha": 50.0}, {}), ({}, {"attention_dropout": 0.5})],
+    ids=["noise", "dropout"],
+)
+def test_what_our_pass_hasnt_is_left_to_transformers(folder: Path, trainer: dict, model: dict):
+    plain, changed = stage_of(folder, "plain", max_steps=1), stage_of(folder, "changed", max_steps=1, **trainer)
+    changed.config["model"] |= model
+    losses = [pretrain.compute(stage)["history"][0]["loss"] for stage in (plain, changed)]
+    assert losses[0] != losses[1]
+
+
 @pytest.mark.parametrize(("at", "logging_steps", "snapshot"), [(5, 1, 4), (6, 2, 4), (END, 1, 4)])
 def test_resumed_equals_uninterrupted(folder: Path, at: int, logging_steps: int, snapshot: int):
     few = {"max_steps": 7, "save_steps": 4, "logging_steps": logging_steps}

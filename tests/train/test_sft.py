@@ -204,6 +204,14 @@ def test_loss_and_gradients_are_trls_without_logits_of_what_is_not_learnt(
     assert len(sizes) == 3 and 0 < max(sizes) <= ours["response_tokens"]  # 32 rows, with prompts, have more
 
 
+def test_noise_in_the_embeddings_is_trls(base: Path) -> None:
+    losses = {}
+    for alpha in (None, 50.0):
+        stage = stage_of(base, f"noise-{alpha}", max_steps=1, neftune_noise_alpha=alpha)
+        losses[alpha] = sft.compute(stage)["history"][0]["loss"]
+    assert losses[50.0] != losses[None]
+
+
 def test_the_price_is_that_of_the_steps_made(base: Path) -> None:
     lengths = {"epochs": {"max_steps": -1, "num_train_epochs": 2}, "steps": {"max_steps": 4}, "half": {"max_steps": 2}}
     stages = {name: stage_of(base, name, **length) for name, length in lengths.items()}  # an epoch is two steps

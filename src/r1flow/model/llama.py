@@ -28,9 +28,14 @@ def is_plain(model: Any) -> bool:
     """Whether `hidden_states` is this model's pass: one of these on a CPU, whole, without dropout and checkpointing."""
     if model.device.type != "cpu" or not has_our_pass(model.config.to_dict()) or model.is_gradient_checkpointing:
         return False
-    if type(model.model.embed_tokens) is not torch.nn.Embedding:
+    if type(model.model.embed_tokens) is not torch.nn.Embedding or model.config.attention_dropout:
         return False
     return all(is_plain_linear(module) for name, module in model.named_modules() if name.endswith("_proj"))
+
+
+def has_options(trainer: dict[str, Any]) -> bool:
+    """Whether this pass, and scoring by it, does what these options of a trainer change in transformers' own."""
+    return not (trainer.get("neftune_noise_alpha") or trainer.get("cast_lm_head_to_fp32"))
 
 
 def is_plain_linear(layer: Any) -> bool:

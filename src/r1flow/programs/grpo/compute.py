@@ -58,6 +58,7 @@ from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import GENERAL, THINK_OPEN, Response, prompt_ids, render, unmarked
 from r1flow.grading.problems import is_coding, is_gradable
+from r1flow.model.llama import has_options
 from r1flow.model.mismatch import METRIC, MismatchWatch, with_mismatch
 from r1flow.model.pretrained import positions_of, read_model, read_pretrained
 from r1flow.model.scoring import CompactGRPOTrainer
@@ -206,7 +207,8 @@ class OwnPromptsTrainer(GRPOTrainer):
 
 def compact(stage: Stage) -> bool:
     """Whether our own scoring is used: with our engine (small models), on a CPU, in one process."""
-    return is_sampled_by_us(stage) and bool(stage.config["trainer"]["use_cpu"]) and stage.ranks == 1
+    trainer = stage.config["trainer"]
+    return is_sampled_by_us(stage) and bool(trainer["use_cpu"]) and stage.ranks == 1 and has_options(trainer)
 
 
 def is_sampled_by_us(stage: Stage) -> bool:

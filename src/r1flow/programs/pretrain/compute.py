@@ -68,7 +68,7 @@ def train(stage: Stage) -> dict[str, Any]:
     blocks = Blocks(documents, stage.config["block"], tokenizer.pad_token_id)
     set_seed(stage.seed)  # for the weights, which are initialised at random
     model = new_model(stage.config["model"], tokenizer)
-    if stage.config["trainer"]["use_cpu"] and llama.is_plain(model):
+    if stage.config["trainer"]["use_cpu"] and llama.is_plain(model) and llama.has_options(stage.config["trainer"]):
         use_own_pass(model)
     history = History(stage, FIELDS)
     trainer = Trainer(

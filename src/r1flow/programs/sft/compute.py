@@ -34,6 +34,7 @@ from r1flow.core.flops import training_flops
 from r1flow.core.schema import BEFORE, read_jsonl
 from r1flow.core.template import prompt_ids, render, split_at_results, text_ids
 from r1flow.data.mixing import general_rows, mix_in
+from r1flow.model.llama import has_options
 from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.model.scoring import score_labels_only
 from r1flow.tracking.left_out import Count, count_limited, tell_counts
@@ -66,7 +67,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         peft_config=adapters(stage.config),
         callbacks=[history],
     )
-    if options.use_cpu and model.config.model_type == "llama":
+    if options.use_cpu and model.config.model_type == "llama" and has_options(stage.config["trainer"]):
         score_labels_only(model)
     history.train(trainer)
     save(stage, trainer, tokenizer)
