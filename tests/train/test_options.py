@@ -12,7 +12,7 @@ import yaml
 
 from r1flow.core.errors import UserError
 from r1flow.engine.checks import check_stage
-from r1flow.programs.trainings import check_resume
+from r1flow.programs.trainings import check_decided, check_resume
 
 # Options that say where, how visibly, with which processes or how often saved a training runs, by how they begin ...
 CHANGE_NO_RESULT = (
@@ -71,6 +71,13 @@ def test_what_is_resumed_to_the_same_bytes_is_let_through(group: str, changes: d
 def test_what_is_resumed_to_other_bytes_is_refused_by_key(group: str, changes: dict[str, Any], named: str) -> None:
     with pytest.raises(UserError, match=rf"^trainer\..*{named}"):
         check_resume(trainer(group, **changes))
+
+
+@pytest.mark.parametrize("key", sorted(SET_BY_THE_STAGE - {"trust_remote_code"}))  # refused everywhere
+def test_what_a_stage_decides_is_refused_and_not_lost(key: str) -> None:
+    with pytest.raises(UserError, match=rf"^trainer\.{key}: False would be lost"):
+        check_decided(trainer("sft/default", **{key: False}))
+    check_decided(trainer("sft/default", **{key: None}))
 
 
 def test_every_stage_that_trains_is_checked() -> None:

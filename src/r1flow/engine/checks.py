@@ -23,7 +23,7 @@ from r1flow.data.leaks import EVALUATION
 from r1flow.data.look_ups import LOOK_UPS
 from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import spec_of
-from r1flow.programs.trainings import check_lora, check_ranges, check_resume, check_start, check_there
+from r1flow.programs.trainings import check_decided, check_lora, check_ranges, check_resume, check_start, check_there
 from r1flow.recipe.stages import RECIPE, RULES, program_of, rows_of
 from r1flow.sampling.environments import ENVIRONMENTS
 from r1flow.training import ranks
@@ -41,6 +41,7 @@ def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collec
         check_template(config.get("template"))
         if "trainer" in config:
             check_there(config["trainer"], spec_of(program).read)
+            check_decided(config["trainer"])
             check_ranges(config["trainer"])
             check_resume(config["trainer"])
         if config.get("lora"):

@@ -1,6 +1,6 @@
 """Checks and costs that all trainings have in common: required options, the model to start from, exact resuming."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,34 @@ def check_lora(lora: dict[str, Any]) -> None:
     listed = names if isinstance(names, list) else [names]
     if not listed or not all(isinstance(name, str) and name for name in listed):
         raise UserError(f"lora.target_modules: {names!r}; use all-linear or a list of names, like [q_proj, v_proj]")
+
+
+# What the stage decides: another value would be lost, or be the saved tokenizer's and not that of the rows.
+DECIDED = {
+    **dict.fromkeys(("output_dir", "resume_from_checkpoint"), "the stage finds its own snapshots; leave it out"),
+    **dict.fromkeys(("seed", "data_seed"), "every stage derives it from the run's seed; set that"),
+    **dict.fromkeys(("eos_token", "pad_token"), "rows have the model's; name it in its tokenizer_config.json"),
+    "chat_template_path": "set the stage's template instead",
+    **dict.fromkeys(
+        ("dataset_kwargs", "dataset_text_field", "remove_unused_columns"), "the stage makes the rows; leave it out"
+    ),
+    "model_init_kwargs": "the stage reads the model; leave it out",
+}
+# Options that trainers of one kind or another don't read, with the values that ask for nothing.
+SMOOTHING = {"label_smoothing_factor": (0, None)}
+
+
+def check_decided(trainer: dict[str, Any]) -> None:
+    for key, remedy in DECIDED.items():
+        if trainer.get(key) is not None:
+            raise UserError(f"trainer.{key}: {trainer[key]} would be lost: {remedy}")
+
+
+def check_read(trainer: dict[str, Any], unread: Mapping[str, tuple[Any, ...]]) -> None:
+    """Refuse options that this kind of training doesn't read, unless they ask for nothing: they would be lost."""
+    for key, nothing in unread.items():
+        if trainer.get(key, nothing[0]) not in nothing:
+            raise UserError(f"trainer.{key}: {trainer[key]} changes nothing in this kind of training; leave it out")
 
 
 # With any other value a resumed training lacks something that the snapshot doesn't hold: the reference model that

@@ -15,7 +15,7 @@ from r1flow.grading.verdict import Cause
 from r1flow.programs.cost_estimate import Cost, Estimator
 from r1flow.programs.keys import Lora, OneOrMore, Rows, Seeded, Share, ShareBelowOne, ToolUse
 from r1flow.programs.specs import Spec
-from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of
+from r1flow.programs.trainings import SMOOTHING, STEPS, TRL, check_read, cost_of, curves_of, memory_of
 from r1flow.sampling import AUTO, BY_TORCH
 from r1flow.sampling.environments import Tools
 from r1flow.tracking.left_out import MOST_LOST
@@ -61,6 +61,15 @@ class Grpo(Seeded):
     lost_share: Share = MOST_LOST
 
 
+# Prompts are texts by then, in the stage's order, and nothing is evaluated; tools are r1flow's (environment).
+UNREAD = SMOOTHING | {
+    "chat_template_kwargs": (None,),
+    "max_tool_calling_iterations": (None,),
+    "num_generations_eval": (None,),
+    "train_sampling_strategy": ("random", None),
+}
+
+
 def check_grpo(config: dict[str, Any]) -> None:
     """Refuse a configuration that GRPO can't train, or that a resumed training can't continue exactly."""
     trainer = config["trainer"]
@@ -74,6 +83,7 @@ def check_grpo(config: dict[str, Any]) -> None:
     check_dev(config)
     check_tool_use(config)
     check_groups(trainer)
+    check_read(trainer, UNREAD)
     if trainer["loss_type"] == "cispo" and trainer["epsilon_high"] is None:
         raise UserError(
             "trainer.epsilon_high: null means 0.2, and with it loss_type cispo would clip every weight; set it to 5.0"
@@ -217,6 +227,7 @@ def check_snapshots(trainer: dict[str, Any]) -> None:
 def check_engine_options(trainer: dict[str, Any]) -> None:
     """Refuse options of TRL's own generation that our engine doesn't have."""
     plain = {"top_k": (0, None), "min_p": (None,), "repetition_penalty": (1, None), "generation_kwargs": (None,)}
+    plain |= {"cache_implementation": (None,), "use_transformers_continuous_batching": (False, None)}
     for key, allowed in plain.items():
         if trainer.get(key) not in allowed:
             raise UserError(

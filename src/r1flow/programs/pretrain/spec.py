@@ -12,7 +12,7 @@ from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
 from r1flow.programs.keys import OneOrMore, Seeded, Share
 from r1flow.programs.model_sizes import UNKNOWN, Model
 from r1flow.programs.specs import Spec
-from r1flow.programs.trainings import STEPS, TRANSFORMERS, batch, cost_of, curves_of, memory_of
+from r1flow.programs.trainings import STEPS, TRANSFORMERS, batch, check_read, cost_of, curves_of, memory_of
 from r1flow.tracking.left_out import MOST_LOST
 
 
@@ -34,7 +34,13 @@ class Pretrain(Seeded):
     lost_share: Share = MOST_LOST
 
 
+# The blocks muon and adamw have these.
+BY_OPTIMIZERS = ("learning_rate", "optim", "optim_args", "optim_target_modules", "weight_decay")
+BY_OPTIMIZERS += ("adam_beta1", "adam_beta2", "adam_epsilon")
+
+
 def check_pretrain(config: dict[str, Any]) -> None:
+    check_read(config["trainer"], dict.fromkeys(BY_OPTIMIZERS, (None,)))
     if not config["init_from"] and not config["template"]:
         raise UserError("template: a model trained from scratch has none of its own; choose one of conf/template/")
     if not config["init_from"]:

@@ -6,7 +6,7 @@ from typing import Any
 from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.keys import Lora, Rows, Seeded, Share
 from r1flow.programs.specs import Spec
-from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
+from r1flow.programs.trainings import SMOOTHING, STEPS, TRL, check_read, cost_of, curves_of, memory_of, taught
 from r1flow.tracking.left_out import MOST_LOST
 
 
@@ -36,6 +36,7 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
 SPEC = Spec(
     keys=RewardModel,
     outputs=lambda config: ["model/"],
+    check=lambda config: check_read(config["trainer"], SMOOTHING),
     trainer=(*TRL, ("trl", "trainer/reward_config.py")),
     read=(*STEPS, "num_train_epochs", "max_length"),
     metrics={"flops": float, "counts": dict, "history": list},

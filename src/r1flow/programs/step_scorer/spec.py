@@ -9,7 +9,16 @@ from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.keys import OneOrMore, Seeded, Share, ZeroOrMore
 from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.specs import Spec
-from r1flow.programs.trainings import STEPS, TRANSFORMERS, batch, cost_of, curves_of, memory_of
+from r1flow.programs.trainings import (
+    SMOOTHING,
+    STEPS,
+    TRANSFORMERS,
+    batch,
+    check_read,
+    cost_of,
+    curves_of,
+    memory_of,
+)
 from r1flow.recipe.stages import RECIPE
 from r1flow.tracking.left_out import MOST_LOST
 
@@ -32,6 +41,7 @@ def check_step_scorer(config: dict[str, Any]) -> None:
     if config["step"] not in STEP_MARKS:
         hint = did_you_mean(config["step"], list(STEP_MARKS))
         raise UserError(f"step: there is no rule {config['step']!r}{hint}")
+    check_read(config["trainer"], SMOOTHING)
 
 
 def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
