@@ -116,6 +116,15 @@ def test_an_empty_corpus_is_refused(folder: Path):
         pretrain.compute(stage_of(folder, "empty"))
 
 
+@pytest.mark.parametrize("steps", [-1, 5])
+def test_a_corpus_of_less_than_a_batch_is_refused_and_gives_no_random_model(folder: Path, steps: int):
+    stage = stage_of(folder, "few", max_steps=steps, per_device_train_batch_size=500)
+    with pytest.raises(UserError, match=r"^few\.trainer\.per_device_train_batch_size: 500, .* only 84 rows .* no step"):
+        pretrain.compute(stage)
+    stage = stage_of(folder, "all", max_steps=steps, per_device_train_batch_size=500, dataloader_drop_last=False)
+    assert pretrain.compute(stage)["steps"] == abs(steps)
+
+
 def test_loss_falls_and_every_parameter_moves(folder: Path):
     stage = stage_of(folder, "base", max_steps=20)
     metrics = pretrain.compute(stage)

@@ -44,6 +44,8 @@ UNTRACKED = {
 NO_FAULT = ("/none", "/not_applicable")
 # How torch.multinomial begins its error about logits that aren't finite.
 OVERFLOW = "probability tensor contains"
+# How transformers calls rows that make no batch, if it would count the steps by them; otherwise it trains none.
+NO_BATCH = "dataloader does not have a length"
 
 
 class History(TrainerCallback):
@@ -56,13 +58,25 @@ class History(TrainerCallback):
         self.begun: set[str] = set()  # keys of the trainer's that were other than 0 once
 
     def train(self, trainer: Trainer) -> None:
-        """Train to the end, from the last snapshot if there is one; raises UserError if the training diverges."""
+        """Train to the end, from the last snapshot if there is one.
+
+        Raises UserError if the training diverges, or if its rows are fewer than a batch that would be trained on.
+        """
         try:
             trainer.train(resume_from_checkpoint=last_snapshot(self.stage.snapshots))
         except (NotFinite, RuntimeError) as error:
             if isinstance(error, RuntimeError) and OVERFLOW not in str(error):
                 raise
             raise diverged("the logits to draw from aren't finite", self.stage, trainer.args, trainer.state) from error
+        except ValueError as error:
+            if NO_BATCH not in str(error):
+                raise
+        if not trainer.state.global_step:
+            key, size = f"{self.stage.name}.trainer.per_device_train_batch_size", trainer.args.train_batch_size
+            raise UserError(
+                f"{key}: {size}, and there are only {len(trainer.train_dataset)} rows (blocks, where documents are"
+                " packed), so no step was made; lower it, set dataloader_drop_last to false, or take more rows"
+            )
 
     @property
     def rows(self) -> list[dict[str, float]]:
