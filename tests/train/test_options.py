@@ -65,6 +65,7 @@ def test_what_is_resumed_to_the_same_bytes_is_let_through(group: str, changes: d
         ("sft/default", {"logging_strategy": "epoch"}, "logging_strategy: epoch.* to steps"),
         ("sft/default", {"ignore_data_skip": True}, "ignore_data_skip: True.* to false"),
         ("sft/default", {"save_only_model": True}, "save_only_model"),
+        ("sft/default", {"train_sampling_strategy": "group_by_length"}, "train_sampling_strategy: group_by_length"),
         ("grpo/default", {"sync_ref_model": True}, "sync_ref_model"),
     ],
 )

@@ -227,6 +227,12 @@ def test_resumed_equals_uninterrupted(base: Path, at: int, strategy: str, snapsh
     check_resume(sft.compute, lambda name: stage_of(base, name, **few), at, snapshot)
 
 
+@pytest.mark.parametrize("order", ["sequential", "batch_rebalance"])
+def test_resumed_equals_uninterrupted_in_another_order_of_rows(base: Path, order: str) -> None:
+    few = {"max_steps": 5, "train_sampling_strategy": order}
+    check_resume(sft.compute, lambda name: stage_of(base, name, **few), 5, 3)
+
+
 def test_a_snapshot_that_a_kill_or_a_power_cut_left_is_set_aside_for_the_one_before(base: Path, capsys) -> None:
     stage = stage_of(base, "killed")
     kill(sft.compute, stage, at=5)

@@ -110,6 +110,11 @@ def check_resume(trainer: dict[str, Any]) -> None:
                 f"trainer.{key}: {trainer[key]} would make a resumed training differ; set it to {str(value).lower()},"
                 ' or set save_strategy: "no"'
             )
+    if trainer.get("train_sampling_strategy") == "group_by_length":
+        raise UserError(
+            "trainer.train_sampling_strategy: group_by_length gives a training that is resumed in a later epoch the"
+            ' order of the first; use random, or set save_strategy: "no"'
+        )
     if log != 1 and (log < 1 or save % log or trainer["save_strategy"] != "steps"):
         raise UserError(
             f"trainer.save_steps: {save} isn't a multiple of logging_steps, {log}, so a resumed training's curve"
