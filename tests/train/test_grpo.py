@@ -1,5 +1,6 @@
 """GRPO moves the model where the reward says, scores as TRL does, and resumes to the same bytes; a minute, CPU."""
 
+import json
 from dataclasses import fields, replace
 from io import StringIO
 from pathlib import Path
@@ -10,6 +11,7 @@ import peft
 import pytest
 import torch
 import yaml
+from gate_share import one_in
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
 from tiny import END, check_resume, chunk_sizes, make_model, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
@@ -29,6 +31,7 @@ from r1flow.rewards.combine import combine
 from r1flow.sampling import Completion, SamplingParams, load_sampler
 from r1flow.sampling.engine import Engine
 from r1flow.tracking.progress import Progress
+from r1flow.tracking.spool import Spool, StageRun
 from r1flow.tracking.stage import Stage
 from r1flow.training import dev
 from r1flow.training.callbacks import History
@@ -220,6 +223,39 @@ def test_a_counter_of_faults_is_tracked_once_it_is_above_zero() -> None:
     assert history.others(row) == {"trainer/loss": 0.3}
     assert history.others(row | {"rewards/accuracy/timeout": 2})["trainer/rewards_accuracy_timeout"] == 2
     assert history.others(row) == {"trainer/loss": 0.3, "trainer/rewards_accuracy_timeout": 0}
+
+
+@pytest.mark.parametrize(
+    ("experiment", "name"),
+    one_in(3, [("r1_qwen2.5_1.5b", "align_rl"), ("r1_tiny", "align_rl"), ("r1_zero_qwen2.5_1.5b_code", "zero_rl")]),
+)
+def test_a_training_has_at_most_40_metrics(base: Path, monkeypatch: pytest.MonkeyPatch, experiment: str, name: str):
+    """Of all experiments without tools these have the most; here when nothing that they log is 0, but for faults."""
+    config, on_log = compose(Path("conf"), experiment)[name], History.on_log
+    by_vllm = [f"sampling/importance_sampling_ratio/{which}" for which in ("min", "mean", "max")]
+
+    def all_above_zero(self: History, *given: Any, logs: dict[str, float], **more: Any) -> None:
+        more_logs = dict.fromkeys(by_vllm, 1.0) if config["trainer"].get("use_vllm") and "reward" in logs else {}
+        numbers = {key: value or float(not key.startswith("rewards/")) for key, value in logs.items()}
+        on_log(self, *given, logs=numbers | more_logs, **more)
+
+    monkeypatch.setattr(History, "on_log", all_above_zero)
+    monkeypatch.setattr(grpo, "combine", combine)
+    monkeypatch.setattr(grpo.Response, "thinks", True)
+    stage = stage_of(base, name, max_steps=1, save_steps=1, beta=config["trainer"]["beta"])
+    stage.config |= {key: config[key] for key in ("data", "dev")}
+    for label in config["rewards"]:
+        stage.config["rewards"][label] = {"name": label if label == "accuracy" else f"{__name__}.low_letters"}
+    tracker = StageRun("", name, {}, {})
+    tracker.spool = Spool(base / "tracked.jsonl")
+    stage.log_metrics = tracker.log_metrics
+    (base / "cost.json").write_text('{"seconds": 1, "peak_mb": 1}')
+    tracker.finish(grpo.compute(stage), base)
+    keys = {"eval/reasoning/pass_at_1", "eval/general/pass_at_1"}  # which its evaluation adds
+    for line in (base / "tracked.jsonl").read_text().splitlines():
+        keys |= json.loads(line).get("values", {}).keys()
+    assert {"curve/thinking_length", "trainer/loss", "stage/seconds", "rows/rl.jsonl"} <= keys
+    assert len(keys) <= 40, sorted(keys)
 
 
 def test_dev_problems_are_answered_greedily_by_the_model_as_it_is(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,12 +33,14 @@ SHOWN = ("loss", "grad_norm", "learning_rate")
 # Logged by every trainer; none of them may be NaN or infinite.
 ENDS = ("loss", "grad_norm", "train_loss")
 SKIPPED = 20  # logged steps: fp16's scaler skips steps while it halves its first scale, 2^16
-# What trainers log and tracking leaves out: the clock, which stage/seconds has, and what says the same as another.
+# What trainers log and tracking leaves out: the clock, which stage/seconds has, what says the same as another, and
+# ends of ranges whose mean is there.
 UNTRACKED = {
-    *("epoch", "total_flos", "train_runtime", "train_samples_per_second", "train_steps_per_second"),
-    *("rewards/combined/mean", "rewards/combined/std", "rewards/accuracy", "frac_reward_zero_std"),
-    *("clip_ratio/low_min", "clip_ratio/high_max", "completions/min_terminated_length"),
-    "completions/max_terminated_length",
+    *("epoch", "total_flos", "step_time", "train_runtime", "train_samples_per_second", "train_steps_per_second"),
+    *("rewards/combined/mean", "rewards/combined/std", "rewards/accuracy", "frac_reward_zero_std", "train_loss"),
+    *("clip_ratio/low_min", "clip_ratio/high_max", "completions/min_length", "completions/min_terminated_length"),
+    *("completions/max_terminated_length", "sampling/importance_sampling_ratio/min"),
+    "sampling/importance_sampling_ratio/max",
 }
 # The sum of a reward's causes, and what the mix of the prompts decides.
 NO_FAULT = ("/none", "/not_applicable")
