@@ -158,6 +158,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict
     """The project and how its stages ended, by name."""
     project = make_project(tmp_path_factory.mktemp("ranks"))
     broken = {"rewards": {"broken": {"name": "own.broken", "weight": 1.0}}}
+    few = {"per_device_train_batch_size": 2}  # of which each of two ranks would have half a group
     jobs = {
         "sft1": job(project, "sft1", "sft", 1),
         "sft2": job(project, "sft2", "sft", 2),
@@ -169,6 +170,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict
         "reward2": job(project, "reward2", "reward_model", 2),
         "broken": job(project, "broken", "grpo", 2, **broken),
         "undivided": job(project, "undivided", "sft", 3),
+        "half_groups": job(project, "half_groups", "grpo", 2, few),
     }
     return project, dict(zip(jobs, run(project, list(jobs.values())), strict=True))
 
@@ -299,6 +301,14 @@ def test_a_step_that_cant_be_shared_out_is_refused_at_once(runs) -> None:
         in (project / "undivided" / "terminal").read_text()
     )
     assert not (project / "undivided" / "scratch").exists()
+
+
+def test_ranks_that_would_see_half_a_group_each_are_refused(runs) -> None:
+    """kimi_length would rank a completion among those of its rank, and groups might seem to have one reward."""
+    project, ends = runs
+    assert ends["half_groups"]["code"] == 1
+    said = "trainer.num_generations: 4 completions of a prompt would be divided among processes that sample 2 each"
+    assert said in (project / "half_groups" / "terminal").read_text()
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.model.precision import decided
 from r1flow.model.weights import DIVERGED, check_finite
+from r1flow.training.rollouts import generation_size
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, Trainer
@@ -75,7 +76,7 @@ def check_strategy(config: dict[str, Any]) -> None:
 
 
 def check_batches(trainer: dict[str, Any], ranks: int) -> None:
-    """Refuse a number of ranks that doesn't divide a step's passes; raises UserError."""
+    """Refuse a number of ranks that doesn't divide a step's passes, or that divides groups; raises UserError."""
     batch = trainer["per_device_train_batch_size"]
     passes = {key: trainer.get(key) or 0 for key in PASSES}
     passes["generation_batch_size"] = (trainer.get("generation_batch_size") or 0) // batch
@@ -86,6 +87,14 @@ def check_batches(trainer: dict[str, Any], ranks: int) -> None:
                 f" passes and per_device_train_batch_size ({batch}) smaller by the same factor, or use another number"
                 " of GPUs"
             )
+    group = trainer.get("num_generations") or 1
+    each = generation_size(trainer) // ranks if group > 1 else 1
+    if each % group:
+        raise UserError(
+            f"trainer.num_generations: {group} completions of a prompt would be divided among processes that sample"
+            f" {each} each, and a reward that compares them sees those of its process; use fewer GPUs, or make"
+            f" {each} a multiple of {group}"
+        )
 
 
 def trainer_options(stage: "Stage") -> dict[str, Any]:
