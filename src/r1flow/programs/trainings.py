@@ -56,6 +56,8 @@ def check_ranges(trainer: dict[str, Any]) -> None:
             raise UserError(
                 f"trainer.{one}: {trainer[one]} and {other}: {trainer[other]} exclude each other; set only one of them"
             )
+    if trainer.get("fp16") and trainer.get("use_cpu"):
+        raise UserError("trainer.fp16: true needs device: cuda; a CPU would compute in float32; leave it false")
 
 
 def check_lora(lora: dict[str, Any]) -> None:
