@@ -187,6 +187,14 @@ def test_the_old_policy_is_what_the_sampler_said(base: Path, monkeypatch, beta: 
     assert [row["step"] for row in rows if row.get("mismatch") is not None] == [1, 3]
 
 
+def test_what_a_set_of_completions_learns_from_itself_is_no_mismatch_of_the_sampler(base: Path) -> None:
+    """Of sets of 6 passes, updates of 4 read the second one in halves, before and after a step."""
+    half = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "steps_per_generation": 6}
+    rows = grpo.compute(ours(base, "halves", learning_rate=0.05, save_strategy="no", max_steps=3, **half))["history"]
+    assert max(row["mismatch"] for row in rows if row.get("mismatch") is not None) < 1e-5
+    assert rows[2].get("mismatch") is None  # it has passes of the second set's rest alone
+
+
 def test_an_engine_that_samples_from_another_model_stops_the_training(base: Path, monkeypatch) -> None:
     real = Weights.of
 

@@ -93,7 +93,8 @@ def with_mismatch(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
 
         def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
             loss = super()._compute_loss(model, inputs)
-            if self._step % self.passes_of_a_set < self.args.gradient_accumulation_steps:
+            done, an_update = self._step % self.passes_of_a_set, self.args.gradient_accumulation_steps
+            if done < an_update - (self._step - done) % an_update:  # the set may come in the middle of an update
                 # Of sampled tokens: nobody gave a tool's a probability.
                 own = inputs["completion_mask"] * inputs["tool_mask"] if "tool_mask" in inputs else None
                 self.log_mismatch(inputs["sampled_logps"], inputs["completion_mask"] if own is None else own)
