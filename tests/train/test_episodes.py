@@ -3,6 +3,7 @@
 An untrained model calls nothing. So here every small letter that it writes is a call, of which some fail.
 """
 
+import math
 import re
 import sys
 import types
@@ -19,6 +20,7 @@ from tiny import END, check_resume, let_letters_call_a_tool, make_model, make_st
 from trl import GRPOTrainer
 
 from r1flow.artifacts.fingerprint import code_of
+from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
 from r1flow.model import scoring
 from r1flow.programs import metrics_schema
@@ -224,6 +226,21 @@ def test_rewards_see_the_environments_and_their_own_pay_is_added(base: Path, mon
         assert (0 in episode.mask) == ("< answer>7< /answer><|endoftext|>" in completion)
     [rows] = tables
     assert [row["reward"] for row in rows] == [None, *(1.0 + 0.5 * calls for _, _, _, calls in seen[1:])]
+
+
+def test_an_environment_may_pay_nothing_and_must_not_pay_what_is_no_number() -> None:
+    reward = episodes.with_own_pay(lambda **columns: [1.0, 2.0], SimpleNamespace(pays=True))
+    logged: dict[str, float] = {}
+    given = {"prompts": ["p"] * 2, "completions": ["c"] * 2, "log_metric": logged.__setitem__}
+
+    def paid(*values: Any) -> list[float | None]:
+        environments = [SimpleNamespace(get_reward=lambda value=value: value) for value in values]
+        return reward(environments=environments, **given)
+
+    assert paid(None, 0.5) == [1.0, 2.5] and logged == {"rewards/environment": 0.25}
+    for value in (math.nan, math.inf, "much"):
+        with pytest.raises(UserError, match=r"^rewards\.environment: get_reward gave .* for row 1; return a finite"):
+            paid(0.5, value)
 
 
 @pytest.mark.parametrize("at", [4, END])

@@ -16,6 +16,7 @@ import torch
 from trl import GRPOTrainer
 
 from r1flow.model.pretrained import positions_of
+from r1flow.rewards.combine import WeightedReward, scored
 from r1flow.rewards.scores import Reward
 from r1flow.sampling import SamplingParams
 from r1flow.sampling.environments import Tools, ToolSession
@@ -97,14 +98,22 @@ def log_calls(trainer: GRPOTrainer, episodes: Sequence[Episode], asked: Sequence
 
 
 def with_own_pay(reward: Reward, tools: Tools | None) -> Reward:
-    """The reward, and what the environment's `get_reward` pays, with weight 1 as in TRL; None stays None."""
+    """The reward, and what the environment's `get_reward` pays, with weight 1 as in TRL; None stays None.
+
+    What it pays may be None: nothing. Raises UserError for what is no finite number.
+    """
     if tools is None or not tools.pays:
         return reward
 
-    def paid(environments: list[Any], **columns: Any) -> list[float | None]:
-        own = [float(environment.get_reward()) for environment in environments]
+    def pay(environments: list[Any], **columns: Any) -> list[float | None]:
+        return [environment.get_reward() for environment in environments]
+
+    part = WeightedReward("get_reward", "environment", 1.0, pay)
+
+    def paid(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
+        own = [value or 0.0 for value in scored(part, prompts, completions, columns)]
         columns["log_metric"]("rewards/environment", sum(own) / len(own))
-        values = reward(environments=environments, **columns)
+        values = reward(prompts=prompts, completions=completions, **columns)
         return [None if value is None else value + added for value, added in zip(values, own, strict=True)]
 
     return paid
