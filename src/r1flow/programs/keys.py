@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.data.leaks import EVALUATION
+from r1flow.tracking.left_out import MOST_LOST
 
 OneOrMore = Annotated[int, Ge(1)]
 ZeroOrMore = Annotated[int, Ge(0)]
@@ -54,8 +55,15 @@ class Seeded(Place):
     seed: int
 
 
+@dataclass(kw_only=True)
+class Counting(Place):
+    """The key of every stage that counts the rows that it loses (tracking/left_out.py)."""
+
+    lost_share: Share = MOST_LOST
+
+
 @dataclass
-class Sampled(Seeded):
+class Sampled(Seeded, Counting):
     """The keys of every stage that samples, in shards."""
 
     temperature: NotNegative  # 0: greedy
@@ -68,17 +76,28 @@ class Sampled(Seeded):
 
 
 @dataclass
-class Rows:
-    file: str
-    limit: OneOrMore | None
-
-
-@dataclass
 class Lora:
     r: OneOrMore
     alpha: Positive
     dropout: ShareBelowOne
     target_modules: Any  # a list of names, or "all-linear"
+
+
+@dataclass(kw_only=True)
+class Trained(Seeded, Counting):
+    """The keys of every training that may have adapters."""
+
+    init_from: str
+    attention: str
+    trainer: dict[str, Any]
+    strategy: str = "ddp"
+    lora: Lora | None = None
+
+
+@dataclass
+class Rows:
+    file: str
+    limit: OneOrMore | None
 
 
 @dataclass

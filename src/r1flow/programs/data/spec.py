@@ -13,10 +13,9 @@ from r1flow.data.pools import RECORD
 from r1flow.data.tasks import FAMILIES, check_family, dataset_of, files_unwritten
 from r1flow.data.wordings import KNOWN
 from r1flow.programs.cost_estimate import cost_of_files
-from r1flow.programs.keys import Decontaminate, OneOrMore, Seeded, Share, ZeroOrMore, check_reported
+from r1flow.programs.keys import Counting, Decontaminate, OneOrMore, Seeded, Share, ZeroOrMore, check_reported
 from r1flow.programs.source_keys import Pool, Source, check_pools, pooled
 from r1flow.programs.specs import Spec
-from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
@@ -61,7 +60,7 @@ class Tokenizer:
 
 
 @dataclass
-class Data(Seeded):
+class Data(Seeded, Counting):
     template: str | None
     tasks: dict[str, Family]
     wordings: ZeroOrMore
@@ -75,7 +74,6 @@ class Data(Seeded):
     preferences: Preferences | None
     decontaminate: Decontaminate
     tokenizer: Tokenizer | None
-    lost_share: Share = MOST_LOST
     # Problems from outside, in the place of generated ones.
     sources: dict[str, Source] = field(default_factory=dict)
     pools: list[Pool] = field(default_factory=list)

@@ -8,12 +8,11 @@ from r1flow.core.errors import UserError
 from r1flow.core.schema import PARAPHRASED
 from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.evaluate.ways import NO_TOOLS, samples_given
-from r1flow.programs.keys import NotNegative, OneOrMore, Sampled, Share, ToolUse, ZeroOrMore
+from r1flow.programs.keys import NotNegative, OneOrMore, Sampled, ToolUse, ZeroOrMore
 from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.samplings import check_sampling, cost_of_sampling, memory_of_sampling
 from r1flow.programs.specs import Spec
 from r1flow.sampling.environments import Tools
-from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
@@ -29,7 +28,6 @@ class Evaluate(Sampled):
     interventions: list[Literal["no_reflection", "forced_reflection", "after_right", "after_wrong", "no_tools"]]
     reflection_opening: str
     environment: ToolUse | None
-    lost_share: Share = MOST_LOST
 
 
 def check_evaluate(config: dict[str, Any]) -> None:

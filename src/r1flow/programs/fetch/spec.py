@@ -9,20 +9,18 @@ from r1flow.core.schema import EXAMS, FILES, PARAPHRASED
 from r1flow.data.leaks import EVALUATION, REPORT
 from r1flow.data.pools import RECORD
 from r1flow.programs.cost_estimate import cost_of_files
-from r1flow.programs.keys import Decontaminate, Place, Share, check_reported
+from r1flow.programs.keys import Counting, Decontaminate, Share, check_reported
 from r1flow.programs.source_keys import Pool, Source, check_pools, pooled
 from r1flow.programs.specs import Spec
-from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
-class Fetch(Place):
+class Fetch(Counting):
     sources: dict[str, Source]
     pools: list[Pool]
     rows: dict[str, int | None]
     damaged_share: Share
     decontaminate: Decontaminate
-    lost_share: Share = MOST_LOST
 
 
 # General prompts of evaluation sets are judged by rules, and prompts from outside have no rules. Our wordings don't fit

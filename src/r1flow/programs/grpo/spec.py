@@ -13,12 +13,11 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.rewarding import reward_names
 from r1flow.grading.verdict import Cause
 from r1flow.programs.cost_estimate import Cost, Estimator
-from r1flow.programs.keys import Lora, OneOrMore, Rows, Seeded, Share, ShareBelowOne, ToolUse
+from r1flow.programs.keys import OneOrMore, Rows, Share, ShareBelowOne, ToolUse, Trained
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import SMOOTHING, STEPS, TRL, check_read, cost_of, curves_of, memory_of
 from r1flow.sampling import AUTO, BY_TORCH
 from r1flow.sampling.environments import Tools
-from r1flow.tracking.left_out import MOST_LOST
 from r1flow.training.ranks import strategy_of
 from r1flow.training.rollout_server import ADDRESS
 from r1flow.training.rollouts import MISMATCH, extra_passes, generation_size, rollouts, steps_per_generation
@@ -45,20 +44,14 @@ class Dev:
 
 
 @dataclass
-class Grpo(Seeded):
-    init_from: str
+class Grpo(Trained):
     template: str | None
     engine: str
-    attention: str
     data: Prompts
     rewards: dict[str, RewardPart]
     stop_above: dict[str, Share]  # 1: never
     dev: Dev | None
     environment: ToolUse | None
-    trainer: dict[str, Any]
-    strategy: str = "ddp"
-    lora: Lora | None = None
-    lost_share: Share = MOST_LOST
 
 
 # Prompts are texts by then, in the stage's order, and nothing is evaluated; tools are r1flow's (environment).

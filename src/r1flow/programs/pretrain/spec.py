@@ -9,15 +9,14 @@ from r1flow.core.errors import UserError, errors_at
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.data.packages import PACKAGE, check_package
 from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
-from r1flow.programs.keys import OneOrMore, Seeded, Share
+from r1flow.programs.keys import Counting, OneOrMore, Seeded
 from r1flow.programs.model_sizes import UNKNOWN, Model
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRANSFORMERS, batch, check_read, cost_of, curves_of, memory_of
-from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
-class Pretrain(Seeded):
+class Pretrain(Seeded, Counting):
     init_from: str | None
     revision: str | None
     template: str | None
@@ -31,7 +30,6 @@ class Pretrain(Seeded):
     drop_weights: list[str]  # names or patterns of those that its config.json is without
     # Of the source's files, by name; a hub's are filled in from sources.lock.
     sha256: dict[str, str] | None = None
-    lost_share: Share = MOST_LOST
 
 
 # The blocks muon and adamw have these.

@@ -9,11 +9,10 @@ from r1flow.core.errors import UserError
 from r1flow.core.template import Response
 from r1flow.programs import filters
 from r1flow.programs.cost_estimate import Cost, Estimator, least
-from r1flow.programs.keys import Filter, OneOrMore, Sampled, Share, ShareBelowOne
+from r1flow.programs.keys import Filter, OneOrMore, Sampled, ShareBelowOne
 from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.samplings import check_sampling, cost_of_sampling, memory_of_sampling
 from r1flow.programs.specs import Spec
-from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
@@ -34,7 +33,6 @@ class Rejection(Sampled):
     filters: list[Filter]
     closing: str | None
     general_share: ShareBelowOne
-    lost_share: Share = MOST_LOST
 
 
 def check_rejection(config: dict[str, Any]) -> None:

@@ -4,21 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from r1flow.programs.cost_estimate import Cost, Estimator, least
-from r1flow.programs.keys import Lora, Rows, Seeded, Share
+from r1flow.programs.keys import Rows, Trained
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import SMOOTHING, STEPS, TRL, check_read, cost_of, curves_of, memory_of, taught
-from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
-class RewardModel(Seeded):
-    init_from: str
-    attention: str
+class RewardModel(Trained):
     data: Rows
-    trainer: dict[str, Any]
-    strategy: str = "ddp"
-    lora: Lora | None = None
-    lost_share: Share = MOST_LOST
 
 
 def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:

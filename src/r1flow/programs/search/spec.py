@@ -8,7 +8,7 @@ from r1flow.core.flops import forward_flops
 from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import MIX, TO_LEARN
 from r1flow.programs.cost_estimate import Cost, Estimator, least
-from r1flow.programs.keys import OneOrMore, Positive, Seeded, Share, ShareAboveZero
+from r1flow.programs.keys import Counting, OneOrMore, Positive, Seeded, ShareAboveZero
 from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.samplings import check_sampling, layer_tokens, memory_of_sampling
 from r1flow.programs.search.scorers import IN_PROCESS, SCORERS
@@ -17,11 +17,10 @@ from r1flow.recipe.stages import MODELS
 from r1flow.sampling import BY_TORCH
 from r1flow.sampling.step_search import STEP_STRATEGIES
 from r1flow.sampling.strategies import check_strategies
-from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
-class Search(Seeded):
+class Search(Seeded, Counting):
     models: list[str]
     strategies: dict[str, dict[str, Any]]
     budgets: list[OneOrMore]
@@ -33,7 +32,6 @@ class Search(Seeded):
     engine: str
     engine_options: dict[str, Any]
     batch_size: OneOrMore
-    lost_share: Share = MOST_LOST
 
 
 def check_search(config: dict[str, Any]) -> None:

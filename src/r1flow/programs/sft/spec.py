@@ -9,11 +9,10 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.schema import MIX
 from r1flow.programs.cost_estimate import Cost, Estimator, least
-from r1flow.programs.keys import Lora, Rows, Seeded, Share, ShareBelowOne
+from r1flow.programs.keys import Rows, ShareBelowOne, Trained
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
 from r1flow.recipe.stages import rows_of
-from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
@@ -22,16 +21,10 @@ class Examples(Rows):
 
 
 @dataclass
-class Sft(Seeded):
-    init_from: str
-    attention: str
+class Sft(Trained):
     template: str | None
     data: Examples
     mask_results: bool
-    trainer: dict[str, Any]
-    strategy: str = "ddp"
-    lora: Lora | None = None
-    lost_share: Share = MOST_LOST
 
 
 def check_sft(config: dict[str, Any]) -> None:

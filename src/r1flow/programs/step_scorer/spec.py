@@ -6,7 +6,7 @@ from typing import Any, Literal
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.steps import STEP_MARKS
 from r1flow.programs.cost_estimate import Cost, Estimator, least
-from r1flow.programs.keys import OneOrMore, Seeded, Share, ZeroOrMore
+from r1flow.programs.keys import Counting, OneOrMore, Seeded, ZeroOrMore
 from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import (
@@ -20,11 +20,10 @@ from r1flow.programs.trainings import (
     memory_of,
 )
 from r1flow.recipe.stages import RECIPE
-from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
-class StepScorer(Seeded):
+class StepScorer(Seeded, Counting):
     init_from: str
     labels: Literal["steps", "outcome", "both"]
     samples: OneOrMore | None
@@ -34,7 +33,6 @@ class StepScorer(Seeded):
     attention: str
     trainer: dict[str, Any]
     strategy: str = "ddp"
-    lost_share: Share = MOST_LOST
 
 
 def check_step_scorer(config: dict[str, Any]) -> None:
