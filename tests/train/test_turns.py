@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import make_model, make_tokenizer
+from tiny import TEMPLATE, make_model, make_tokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from r1flow.core.template import TOOL_TAGS
+from r1flow.programs.sft import compute as sft
 from r1flow.sampling import SamplingParams, load_sampler, turns
 from r1flow.sampling.environments import Tools
 from r1flow.sampling.turns import DrawnTurn, Episode, call_ends, call_in, calls_in, respond, sample_in_turns, turn_seed
@@ -72,6 +75,26 @@ def test_a_result_follows_its_call_and_is_masked_and_the_response_goes_on(tags: 
     assert [own * -0.5 for own in episode.mask] == episode.logps
     assert calls_in(episode.text(tokenizer)) == (2, 1)
     assert episode.turns == 3 if tags else episode.turns > 3
+
+
+@pytest.mark.parametrize("more", ["\n", ",", "\n\n"])
+def test_a_token_that_closes_a_call_and_says_more_hides_no_result(more: str) -> None:
+    """As Qwen's and Llama's for ">" and the end of a line: masked in SFT, counted, and a result like any other."""
+    signs = more.replace("\n", "Ċ")  # as ByteLevel writes it
+    vocabulary = [*make_tokenizer().get_vocab(), f">{signs}"]
+    merges = [(f">{signs[:end]}", signs[end]) for end in range(len(signs))]
+    vocabulary += [first + second for first, second in merges[:-1]]
+    bytes_only = Tokenizer(models.BPE({token: i for i, token in enumerate(vocabulary)}, merges))
+    bytes_only.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    bytes_only.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bytes_only, eos_token="<|endoftext|>")
+    tokenizer.chat_template = TEMPLATE
+    [episode] = played(tokenizer, [f"<think>a <tool>2 * 3</tool>{more}", "so.</think>6<|endoftext|>"])
+    text = episode.text(tokenizer)
+    assert text == f"<think>a <tool>2 * 3</tool>{more}<result>6</result>so.</think>6" and calls_in(text) == (1, 0)
+    [example] = sft.examples(tokenizer, [{"question": "?", "response": text}], mask_results=True)
+    assert example["input_ids"][-len(episode.ids) :] == episode.ids
+    assert example["completion_mask"][-len(episode.ids) :] == episode.mask
 
 
 @pytest.mark.parametrize("tags", [True, False])

@@ -1326,7 +1326,7 @@ def test_completions_are_traces_with_their_turns_and_assessments_where_the_key_a
     with stage("evaluate/zero_rl") as run:
         row = {"completion": called, "correct": True, "answer": "12", "gold": "12", "task": "products"}
         run.log_table("samples", [{"question": "3 * 4?", **row}, {"question": odd, **row, "completion": odd}])
-        run.log_table("samples", [{"question": "5?", "completion": "<tool>3 * 5</tool><result>15</result>, so"}])
+        run.log_table("samples", [{"question": "5?", "completion": "<tool>3 * 5</tool>\n<result>15</result>, so"}])
     with stage("zero_rl") as run:
         for step in range(1, 9):
             rows = [{"step": step, "completion": "7", "prompt": f"step {step}", "reward/a": 0.5, "advantage": -0.2}] * 4

@@ -34,8 +34,10 @@ INVISIBLE = re.compile(
 LEAST_THOUGHT = 5  # words and numbers; "this is easy." is an empty thought
 TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
 TOOL_TAGS = (TOOL_OPEN, TOOL_CLOSE, RESULT_OPEN, RESULT_CLOSE)
-# A tool's result, with its tags. A model that writes these itself can't put them after a call: there the tool's are.
-RESULT = re.compile(rf"(?<={TOOL_CLOSE}){RESULT_OPEN}.*?{RESULT_CLOSE}", re.DOTALL)
+# A tool's result, with its tags. A model that writes these itself can't put them after a call: there the tool's are. A
+# token that closes a call may go on with signs and line ends, as Qwen's ">\n" does: they are between call and result.
+CALLED = "|".join("(?<=" + TOOL_CLOSE + r"\W" * signs + RESULT_OPEN + ")" for signs in range(16))
+RESULT = re.compile(rf"{RESULT_OPEN}(?:{CALLED}).*?{RESULT_CLOSE}", re.DOTALL)
 # A character that no text has: after the first one of a name that is to stay text (`render`).
 KEPT = "\ufdd0"
 # CPU time for a prompt, which takes 0.3 ms. Jinja limits a loop, but not loops within loops.

@@ -90,7 +90,7 @@ def steps_in(asked: str, completion: str) -> list[tuple[str, str, str, str]]:
     for text, is_result in pieces:
         if is_result:
             call, heard = found[-1][3].rpartition(TOOL_OPEN)[2], text[len(RESULT_OPEN) : -len(RESULT_CLOSE)]
-            call = call.removesuffix(TOOL_CLOSE).strip()
+            call = call.partition(TOOL_CLOSE)[0].strip()
             name = call.partition(" ")[0]  # left out where there is only one tool
             found.append((SpanType.TOOL, name if name.isidentifier() else "tool", call, heard))
         else:
