@@ -42,8 +42,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seeds",
         action="store_true",
-        help="each RUN stands for the runs RUN-s1, RUN-s2, … that `r1flow seeds` made, each with its report; intervals are over "
-        "the seeds",
+        help="each RUN stands for the runs RUN-s1, RUN-s2, … of `r1flow seeds`, with their reports; intervals are over"
+        " seeds",
     )
     parser.add_argument("--model", help="whose samples to show (default: the last model that differs)")
     parser.add_argument("-n", type=int, default=5, metavar="N", help="how many problems to show (default: 5)")
