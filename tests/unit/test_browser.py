@@ -26,11 +26,13 @@ MODELS = ("base", "zero_rl", "cold_start", "reasoning_rl", "sft_mix", "distill")
 OTHERS = ("making.html", "seeds.html")  # with the same style, and the same kinds of tables
 PAGES = ("report.html", "samples.html", *(pytest.param(each, marks=pytest.mark.slow) for each in OTHERS))
 HOSTILE = "</div><img src=x onerror=alert(1)><script>alert(2)</script>\u202e" + "w" * 3000
+TEXTS = ("completion", "question")
 
 
 def poison(rows: list[dict]) -> list[dict]:
-    """The first completion to each problem is hostile."""
-    return [row | ({"completion": HOSTILE, "question": HOSTILE} if row["sample_index"] == 0 else {}) for row in rows]
+    """The first completion to each problem is hostile, and one of them is a megabyte of one word."""
+    poisoned = [row | ({} if row["sample_index"] else dict.fromkeys(TEXTS, HOSTILE)) for row in rows]
+    return [rows[0] | dict.fromkeys(TEXTS, HOSTILE + "w" * 1_000_000), *poisoned[1:]]
 
 
 @pytest.fixture(scope="module")
@@ -271,8 +273,9 @@ def test_reflections_are_marked(page, folder):
 
 
 def test_hostile_completions_are_text(page, folder):
-    for name in ("samples.html", "report.html"):
+    for name, left_out in (("samples.html", r"9\d\d,\d{3}"), ("report.html", r"\d,\d{3}")):
         go(page, folder, name)
         shown = page.locator("main").inner_text()
         assert "<script>alert(2)" in shown and "\\u202e" in shown and "\u202e" not in shown
         assert page.locator("img").count() == 0
+        assert re.search(rf"w … \({left_out} characters more\)", shown)

@@ -668,6 +668,21 @@ def test_a_failed_stage_s_description_begins_with_the_reason_and_its_log_is_an_a
     assert [item.path for item in store.client.list_artifacts(found.info.run_id)] == ["zero_rl.log"]
 
 
+def test_the_code_in_a_description_ends_however_long_an_error_is(project, store):
+    """MLflow takes so many characters; what stands in code whose end is cut off would be Markdown."""
+    hostile = f"![x](http://x) {'w' * 1_000_000}"
+    begin(project)
+    with suppress(ValueError), stage("zero_rl", about="RL", out="results/tiny/zero_rl"):
+        raise ValueError(hostile)
+    spool.end_execution("tiny", project, "FAILED", f"zero_rl failed: {hostile}")
+    for name in ("tiny", "zero_rl"):
+        note = store()[name].data.tags["mlflow.note.content"]
+        code = re.findall(r"^```\n.*?\n```$", note, re.M | re.S)
+        assert "![x]" in "".join(code) and " characters left out) … www" in "".join(code).replace("\n", "")
+        outside = re.sub(r"^```\n.*?\n```$", "", note, flags=re.M | re.S)
+        assert "![x]" not in outside and "www" not in outside and "overrides" in note  # which comes last
+
+
 def test_the_log_of_a_later_attempt_is_not_shown(project, store):
     begin(project)
     log = project / "zero_rl.log"
@@ -1335,7 +1350,9 @@ def test_completions_are_traces_with_their_turns_and_assessments_where_the_key_a
     [run, child] = [store()[name].info.run_id for name in ("evaluate/zero_rl", "zero_rl")]
     assert [trace.info.trace_metadata["mlflow.sourceRun"] for trace in (products, hostile)] == [run] * 2
     assert {trace.info.trace_metadata["mlflow.sourceRun"] for trace in steps} == {child}
-    spans = [(span.name, span.span_type, span.inputs, span.outputs) for span in products.data.spans]
+    spans = []
+    for span in products.data.spans:
+        spans.append((span.name, span.span_type, span.inputs["text"]["raw"], span.outputs["text"]["raw"]))
     assert spans == [
         ("completion", "AGENT", "3 * 4?", called),
         ("turn", "LLM", "3 * 4?", "<think>I ask.</think><tool>calculate 3 * 4</tool>"),
@@ -1343,10 +1360,11 @@ def test_completions_are_traces_with_their_turns_and_assessments_where_the_key_a
         ("turn", "LLM", "12", "<answer>12</answer>"),
     ]
     said = {each.name: (each.value, each.rationale) for each in products.info.assessments}
-    assert said == {"gold": ("12", None), "correct": (True, "its answer is 12")}
+    assert said == {"gold": ("12", None), "correct": (True, "its answer is ` 12 `")}
     [_, _, unnamed, _] = without_name.data.spans
-    assert (unnamed.name, unnamed.inputs, unnamed.outputs) == ("tool", "3 * 5", "15")
-    assert hostile.data.spans[0].outputs == odd.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    assert unnamed.name == "tool" and unnamed.inputs == {"text": {"raw": "3 * 5"}}
+    assert unnamed.outputs == {"text": {"raw": "15"}}
+    assert hostile.data.spans[0].outputs["text"]["raw"] == odd.replace("\0", "\N{REPLACEMENT CHARACTER}")
     # An eighth of five, but one at least, of each of the first tables.
     assert [trace.info.request_preview for trace in steps] == [f"step {step}" for step in range(1, 6)]
     assert {each.name: each.value for each in steps[0].info.assessments} == {"reward/a": 0.5, "advantage": -0.2}

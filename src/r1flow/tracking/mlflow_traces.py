@@ -28,6 +28,7 @@ from mlflow.entities import (
 )
 
 from r1flow.core.template import RESULT_CLOSE, RESULT_OPEN, TOOL_CLOSE, TOOL_OPEN, split_at_results
+from r1flow.tracking.views import code
 
 ASKED = ("question", "prompt")  # the columns that may hold what a model was asked
 NO_SCORES = ("step",)  # a number, but no opinion of the completion
@@ -54,8 +55,8 @@ def trace_of(
         trace_metadata={
             "mlflow.sourceRun": run,
             "mlflow.trace.session": digest_of(asked)[:16],
-            "mlflow.traceInputs": json.dumps(asked),
-            "mlflow.traceOutputs": json.dumps(said),
+            "mlflow.traceInputs": json.dumps(raw(asked)),
+            "mlflow.traceOutputs": json.dumps(raw(said)),
         },
         tags={"mlflow.traceName": str(row.get("task") or "completion")},
         assessments=assessments_of(row, digest),
@@ -72,7 +73,7 @@ def assessments_of(row: Mapping[str, Any], digest: str) -> list[Feedback | Expec
     found: list[Feedback | Expectation] = []
     if row.get("gold") is not None:
         found.append(Expectation("gold", storable(str(row["gold"])), LABEL))
-    reason = None if row.get("answer") is None else f"its answer is {storable(str(row['answer']))}"
+    reason = None if row.get("answer") is None else f"its answer is {code(storable(str(row['answer'])))}"
     for column, value in row.items():
         if isinstance(value, bool | int | float) and math.isfinite(value) and column not in NO_SCORES:
             found.append(Feedback(column, value, source=GRADER, rationale=reason if column == "correct" else None))
@@ -104,8 +105,8 @@ def span_of(
     attributes = {
         "mlflow.traceRequestId": trace_id,
         "mlflow.spanType": kind,
-        "mlflow.spanInputs": given,
-        "mlflow.spanOutputs": told,
+        "mlflow.spanInputs": raw(given),
+        "mlflow.spanOutputs": raw(told),
     }
     return Span.from_dict(
         {
@@ -120,6 +121,11 @@ def span_of(
             "attributes": {key: json.dumps(value) for key, value in attributes.items()},
         }
     )
+
+
+def raw(text: str) -> dict[str, dict[str, str]]:
+    """What MLflow shows as the text, and not as Markdown."""
+    return {"text": {"raw": text}}
 
 
 def digest_of(text: str) -> str:

@@ -4,7 +4,8 @@ A view is an experiment's tag, mlflow.sharedViewState.<key>. MLflow 3.17 opens i
 it has a name, lists it under "Saved views" too. Which half of MLflow opens, the one for trainings or the one for chat
 applications, is decided by `workflowType` in the address. MLflow isn't imported here.
 
-What a user, a model or an error wrote stands in code, where Markdown is text.
+What a user, a model or an error wrote stands in code, where Markdown is text; of a long one the middle is left out,
+since MLflow cuts a description, and code without its end would be Markdown again.
 """
 
 import json
@@ -22,6 +23,7 @@ HOST, PORT = "127.0.0.1", 5000
 LOCAL = f"http://{HOST}:{PORT}"  # where `r1flow ui` serves, unless it is told another port
 EXPERIMENT = "r1flow"  # unless $MLFLOW_EXPERIMENT_NAME says otherwise
 NOTE = "mlflow.note.content"  # the tag that MLflow shows as the description
+CODE_CHARS, BLOCK_CHARS = 500, 3000  # shown of one text in code
 MADE = 1795737600000  # when these views were made, which MLflow wants to know: 2026-11-27
 
 PAGES = {"report.html": "report", "samples.html": "all completions", "making.html": "cost and provenance"}
@@ -207,12 +209,12 @@ def failure_note(status: str, error: str, lines: Iterable[str]) -> str:
     """What stands above a failed stage's description: the error, and the last lines of its log."""
     told = list(lines)
     shown = ["The last lines of its log, which is among the artifacts:", block(told)] if told else []
-    return "\n\n".join([f"**{status}**", *([code(error)] if error else []), *shown])
+    return "\n\n".join([f"**{status}**", *([block([error])] if error else []), *shown])
 
 
 def code(text: str) -> str:
     """The text as Markdown's code within a line."""
-    words = " ".join(printable(text).split())
+    words = without_middle(" ".join(printable(text).split()), CODE_CHARS)
     ticks = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))
     return f"{ticks} {words} {ticks}"
 
@@ -220,11 +222,17 @@ def code(text: str) -> str:
 def block(lines: Iterable[str], width: int = 110) -> str:
     """The lines as a block of code, in which long ones are folded: MLflow's page would become as wide as they are."""
     folded = []
-    for line in printable("\n".join(lines)).split("\n"):
+    for line in without_middle(printable("\n".join(lines)), BLOCK_CHARS).split("\n"):
         folded += textwrap.wrap(line, width, drop_whitespace=False, break_on_hyphens=False) or [""]
     text = "\n".join(folded)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}\n{text}\n{fence}"
+
+
+def without_middle(text: str, most: int) -> str:
+    """The text, without its middle where it has more than `most` characters."""
+    left_out = len(text) - most
+    return f"{text[: most // 2]} … ({left_out:,} characters left out) … {text[-most // 2 :]}" if left_out > 0 else text
 
 
 def renew_views(database: Path, name: str) -> str | None:
