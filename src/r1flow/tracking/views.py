@@ -36,14 +36,16 @@ COLUMNS = [
 STAGE_COLUMNS = ["tags.`error`", "attributes.`Dataset`", "metrics.`stage/seconds`", "metrics.`stage/peak_mb`"]
 # name, mode of the page, and state; names of the state's keys are MLflow's. SHOW_ALL: not only the first ten runs.
 # A page has a hundred runs, and stages count: only executions have the parameter `experiment`.
-# Sorted by anything but their start, stages aren't hidden below their execution, which a view can't open. All runs
-# have the same source, and among equals the latest comes first.
+# Sorted by anything but their start, stages aren't hidden below their execution, which a view can't open, nor are
+# executions listed beside them. All runs have the same source, and among equals the latest comes first.
 VIEWS = {
     "r1flow-rl": (
         "RL: a line for each stage, mean and band over the executions",
         "CHART",
         {
             "searchFilter": "tags.program = 'grpo'",
+            "orderByKey": "tags.`mlflow.source.name`",
+            "orderByAsc": False,
             "runsHiddenMode": "SHOW_ALL",
             "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "stage"}]},
             "globalLineChartConfig": {"xAxisKey": "step", "lineSmoothness": 20, "selectedXAxisMetricKey": ""},
