@@ -102,6 +102,10 @@ def test_a_strategys_file_in_the_project_gives_its_arguments(model, monkeypatch)
             {"strategy": {"name": "best_of_n", "args": {"scorer": "reward_model"}}},
             "strategy: best_of_n asks reward_model, which is a model of a run; use the scorer own_logprob",
         ),
+        (
+            {"strategy": {"name": "weighted_best_of_n", "args": {"scorer": "own_logprob"}}},
+            "strategies.weighted_best_of_n.args.scorer: own_logprob may be below 0",
+        ),
     ],
 )
 def test_a_strategy_that_cannot_be_used_alone_is_one_line(model, given, said):

@@ -249,6 +249,10 @@ def test_only_reasoning_problems_that_can_be_graded_are_asked(tmp_path: Path) ->
             "search.strategies.best_of_n.args.scorer=judge",
             "search.strategies.best_of_n.args.scorer: there is no scorer",
         ),
+        (
+            "search.strategies.weighted_best_of_n.args.scorer=progress_advantage",
+            "search.strategies.weighted_best_of_n.args.scorer: progress_advantage may be below 0, and sums of it vote",
+        ),
         ("search.strategies.best_of_n.args.scorer=null", "search.strategies.best_of_n.args.scorer: there is no scorer"),
         (
             "strategy@search.strategies=[direct,dvts] search.strategies.dvts.args.step_tokens=500",

@@ -103,6 +103,14 @@ def test_with_one_sample_every_strategy_is_direct(label: str) -> None:
     assert [attempt.spent for attempt in attempts] == [attempt.spent for attempt in searched("direct", 16)[0]]
 
 
+def test_scores_below_0_would_vote_for_the_rarest_answer() -> None:
+    """So plans refuse them as weights (programs/search/scorers.py)."""
+    samples = [Completion([1], f"<think>{n}</think><answer>{answer}</answer>", True) for n, answer in enumerate("7778")]
+    attempt, scores = attempt_at("weighted_best_of_n", 16), [-0.1, -0.1, -0.1, -0.2]
+    assert most_voted(attempt, samples, scores) is samples[3]
+    assert best_scored(attempt, samples, scores) is not samples[3]
+
+
 @pytest.mark.parametrize("scores", [lambda n: [1.0] * n, lambda n: [float(i % 3) for i in range(n)]])
 @pytest.mark.parametrize("choose", [most_voted, best_scored])
 def test_the_order_of_samples_changes_nothing(choose: Callable, scores: Callable) -> None:

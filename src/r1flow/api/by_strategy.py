@@ -12,7 +12,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.files import read_yaml
-from r1flow.programs.search.scorers import OWN_LOGPROB, own_logprob
+from r1flow.programs.search.scorers import OWN_LOGPROB, check_votes, own_logprob
 from r1flow.sampling import Completion, OnProgress, Sampler, SamplingParams
 from r1flow.sampling.strategies import begin_strategy, check_strategies, drawing, run_together
 
@@ -48,6 +48,7 @@ def answers_by(
     """
     longest = params.max_new_tokens
     check_strategies({label: part}, longest)
+    check_votes(label, part)
     if budget < 1:
         raise UserError(f"budget: {budget}; use 1 or more, in samples of {longest} tokens")
     if (scorer := part["args"].get("scorer", OWN_LOGPROB)) != OWN_LOGPROB:

@@ -3,11 +3,12 @@
 torch is imported when one is used: spec.py needs the names.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from r1flow.core.errors import UserError
 from r1flow.core.template import prompt_ids, render
 from r1flow.recipe.stages import JUDGES, PROGRESS_ADVANTAGE
 from r1flow.rewards.classifier import classify
@@ -22,6 +23,16 @@ SCORERS = (*JUDGES, OWN_LOGPROB, PROGRESS_ADVANTAGE)
 IN_PROCESS = (OWN_LOGPROB, PROGRESS_ADVANTAGE)  # they need models that torch computes here
 
 ScoreRows = Callable[[list[int], list[list[int]]], list[float]]  # scores of responses, by the tokens of prompt and each
+
+
+def check_votes(label: str, part: Mapping[str, Any]) -> None:
+    """Refuse to add up log-probabilities as votes: they are below 0, and an answer loses by each sample that has it."""
+    scorer = (part.get("args") or {}).get("scorer")
+    if (part.get("name") or label) == "weighted_best_of_n" and scorer in IN_PROCESS:
+        raise UserError(
+            f"strategies.{label}.args.scorer: {scorer} may be below 0, and sums of it vote for the rarest answer; use"
+            f" {', '.join(JUDGES)}, or best_of_n"
+        )
 
 
 def by_judge(folder: Path) -> Scorer:

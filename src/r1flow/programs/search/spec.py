@@ -11,7 +11,7 @@ from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.keys import Counting, OneOrMore, Positive, Seeded, ShareAboveZero
 from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.samplings import check_sampling, layer_tokens, memory_of_sampling
-from r1flow.programs.search.scorers import IN_PROCESS, SCORERS
+from r1flow.programs.search.scorers import IN_PROCESS, SCORERS, check_votes
 from r1flow.programs.specs import Spec
 from r1flow.recipe.stages import MODELS
 from r1flow.sampling import BY_TORCH
@@ -46,6 +46,7 @@ def check_search(config: dict[str, Any]) -> None:
         if model not in MODELS:
             raise UserError(f"models: there is no model {model!r}{did_you_mean(model, MODELS)}")
     for label, part in config["strategies"].items():
+        check_votes(label, part)
         args = part.get("args") or {}
         scorer = args.get("scorer")
         if "scorer" in args and scorer not in SCORERS:
