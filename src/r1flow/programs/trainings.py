@@ -66,6 +66,10 @@ def check_lora(lora: dict[str, Any]) -> None:
     listed = names if isinstance(names, list) else [names]
     if not listed or not all(isinstance(name, str) and name for name in listed):
         raise UserError(f"lora.target_modules: {names!r}; use all-linear or a list of names, like [q_proj, v_proj]")
+    if "lm_head" in listed:
+        raise UserError(
+            "lora.target_modules: TRL reads lm_head without its adapters; take it out (all-linear has none)"
+        )
 
 
 # What the stage decides: another value would be lost, or be the saved tokenizer's and not that of the rows.

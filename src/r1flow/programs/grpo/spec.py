@@ -77,6 +77,7 @@ def check_grpo(config: dict[str, Any]) -> None:
     check_tool_use(config)
     check_groups(trainer)
     check_read(trainer, UNREAD)
+    check_reference(config)
     if trainer["loss_type"] == "cispo" and trainer["epsilon_high"] is None:
         raise UserError(
             "trainer.epsilon_high: null means 0.2, and with it loss_type cispo would clip every weight; set it to 5.0"
@@ -192,6 +193,11 @@ def check_groups(trainer: dict[str, Any]) -> None:
     if batch < 1:
         raise UserError(f"trainer.per_device_train_batch_size: {batch} completions can't be trained on; use 1 or more")
     size = generation_size(trainer)
+    if size % batch:
+        raise UserError(
+            f"trainer.generation_batch_size: {size} completions aren't whole passes of {batch}; make it a multiple of"
+            " per_device_train_batch_size"
+        )
     if size % group:
         raise UserError(
             f"trainer.num_generations: {group} doesn't divide the {size} completions of a generation"
@@ -201,6 +207,18 @@ def check_groups(trainer: dict[str, Any]) -> None:
         raise UserError(
             f"trainer.max_steps: {trainer['max_steps']}; a GRPO stage's length is given in steps, 1 or more"
         )
+
+
+def check_reference(config: dict[str, Any]) -> None:
+    """Refuse a reference that is to follow the policy where there is none: TRL says so after loading the model."""
+    trainer = config["trainer"]
+    if trainer.get("sync_ref_model") and (config.get("lora") or not trainer["beta"]):
+        why = (
+            "with lora it is the model without adapters"
+            if config.get("lora")
+            else "trainer.beta is 0, so there is none"
+        )
+        raise UserError(f"trainer.sync_ref_model: true, and no reference could follow: {why}; set it to false")
 
 
 def check_snapshots(trainer: dict[str, Any]) -> None:
