@@ -180,6 +180,7 @@ REFUSED = {
     "cold": (["model", "--data", "a.jsonl", "--temperature", "-1"], "temperature: -1.0 isn't possible"),
     "no tokens": (["model", "--data", "a.jsonl", "--top-p", "0"], "top_p: 0.0; use a number above 0, up to 1"),
     "short": (["model", "--data", "a.jsonl", "--max-new-tokens", "0"], "max_new_tokens: 0 gives no response"),
+    "many, of nothing": (["model", "--data", "a.jsonl", "--budget", "4"], "--budget: it is a strategy's; name one"),
     "taken": (["model", "--data", "a.jsonl", "--wrong", "a.jsonl"], "--wrong: a.jsonl is there already"),
     "long": (["model", "--data", "long.jsonl"], "model: it has 40 positions, and a prompt has 106 tokens"),
 }

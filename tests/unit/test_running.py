@@ -52,6 +52,12 @@ def test_a_word_that_would_have_to_be_passed_over_is_refused(words):
         split_words(words.split())
 
 
+@pytest.mark.parametrize("option", ["--seed", "--run", "--model", "--zero_rl.trainer.beta"])
+def test_a_word_of_the_run_with_dashes_is_refused_as_a_plan_would_pass_over_it(option):
+    with pytest.raises(UserError, match=f"{option}: it is no option; write it without dashes, as {option[2:]}=…"):
+        split_words(["r1_x", option, "2"])
+
+
 @pytest.fixture
 def called(monkeypatch, tmp_path):
     """The words that Snakemake was called with, in a project."""

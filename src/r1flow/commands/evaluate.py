@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.commands.finding import add_json, add_sampling, tell
+from r1flow.core.errors import UserError
 
 SHOWN = ("problem_id", "sample_index", "question", "gold", "answer", "completion", "length", "finished")
 
@@ -40,7 +41,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         type=int,
-        default=8,
         help="with --strategy: how many samples' worth of tokens an answer may take (default: 8)",
     )
     parser.add_argument("--wrong", type=Path, metavar="FILE", help="write the wrong samples there, by its ending")
@@ -54,6 +54,8 @@ def run(arguments: argparse.Namespace) -> None:
     from r1flow.api.examination import evaluate
     from r1flow.api.tables import check_new_file, write_table
 
+    if arguments.budget is not None and arguments.strategy is None:
+        raise UserError("--budget: it is a strategy's; name one with --strategy, or leave it out (-k is for samples)")
     if arguments.wrong is not None:
         check_new_file("--wrong", arguments.wrong)
     evaluation = evaluate(
@@ -69,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
         engine=arguments.engine,
         batch_size=arguments.batch_size,
         strategy=arguments.strategy,
-        budget=arguments.budget,
+        budget=8 if arguments.budget is None else arguments.budget,
         on_progress=say_progress if sys.stderr.isatty() else None,
     )
     wrong = []

@@ -44,6 +44,15 @@ def add_words(parser: argparse.ArgumentParser, options: str) -> None:
     )
 
 
+def check_no_own_word(option: str) -> None:
+    """Refuse a key or a word of the run with dashes: a plan would ignore it as an option of Snakemake's."""
+    from r1flow.engine.run import WORDS
+
+    name = option.lstrip("-")
+    if option.startswith("--") and (name in {*WORDS, "seed", "model", "stages"} or "." in name):
+        raise UserError(f"{option}: it is no option; write it without dashes, as {name}=…")
+
+
 def split_words(words: Sequence[str]) -> Words:
     """The run's words, and the others. Raises UserError for a word that belongs to no option.
 
@@ -57,6 +66,7 @@ def split_words(words: Sequence[str]) -> Words:
     for word in words:
         key, is_pair, value = word.partition("=")
         if word.startswith("-"):
+            check_no_own_word(key)
             option, left = word, TAKES.get(word, len(words))
             if word not in ("--config", "-C"):
                 options.append(word)
