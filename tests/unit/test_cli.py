@@ -638,6 +638,22 @@ def test_chat_answers_every_line_and_goes_on_after_one_that_is_too_long(project,
     assert shown.err == "r1flow: too long\n"
 
 
+def test_chat_shows_a_thought_apart_that_the_prompt_opens(project, monkeypatch, capsys):
+    class Opened(Echo):
+        class tokenizer(Echo.tokenizer):
+            @staticmethod
+            def apply_chat_template(messages, **options):
+                return f"{messages[0]['content']} <think>\n"
+
+        def sample(self, prompts, params, seeds):
+            return [sampling.Completion([1], "a bat?</think>a cat", True)]
+
+    monkeypatch.setattr(chat, "load_chat_sampler", lambda model, engine, batch_size: Opened())
+    assert main(["chat", "results/new/align_rl", "--prompt", "hi", "--json"]) == 0
+    reply = as_documented("chat", capsys.readouterr().out)
+    assert (reply["reasoning"], reply["reply"]) == ("a bat?", "a cat")
+
+
 def next_or_end(said) -> str:
     try:
         return next(said)

@@ -56,6 +56,27 @@ def model(tmp_path, monkeypatch) -> Path:
     return Path("model")
 
 
+def test_a_thought_that_the_prompt_opens_is_no_reply(model, monkeypatch):
+    """As in templates of DeepSeek-R1's distilled models: a box in a thought that never ends is no answer."""
+
+    class Opened(Fives):
+        positions = 100
+
+        class tokenizer(Fives.tokenizer):
+            @staticmethod
+            def apply_chat_template(messages, **options):
+                return f"user: {messages[0]['content']}\nassistant: <think>\n"
+
+        def sample(self, prompts, params, seeds, on_progress=None, openings=None):
+            whole = "so it is 5</think><answer>5</answer>"
+            return [Completion([1], whole, True), Completion([1], "\\boxed{5}, but wait", False)]
+
+    monkeypatch.setattr(examination, "load_sampler", lambda folder, engine, batch_size: Opened())
+    found = evaluate(model, PROBLEMS[:1], k=2)
+    assert [row["well_formed"] for row in found.rows] == [True, False]
+    assert [row["answer"] for row in found.rows] == ["5", None]
+
+
 def test_every_problem_is_asked_k_times_with_random_numbers_of_its_own(model):
     found = evaluate(model, PROBLEMS[:2], k=2, seed=3)
     [(prompts, params, seeds)] = Fives.asked

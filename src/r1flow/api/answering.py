@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from r1flow.api.examination import prompt_in_template
+from r1flow.api.examination import prompt_in_template, with_opened_thought
 from r1flow.core.errors import UserError
 from r1flow.core.template import Response
 from r1flow.data.passages import Passage, Passages
@@ -163,7 +163,8 @@ class Chat:
         question = f"{asked} Reply with one JSON object and nothing else: {KEYS[schema]}"
         for attempt in range(2):
             prompt = prompt_in_template(self.model, self.sampler, question, before)
-            [completion] = self.sampler.sample([prompt], self.params, [seed_of(self.seed, asked, attempt)])
+            [drawn] = self.sampler.sample([prompt], self.params, [seed_of(self.seed, asked, attempt)])
+            completion = with_opened_thought(prompt, drawn)
             turn.prompts.append(prompt)
             turn.completions.append(completion.text)
             turn.tokens_read += tokens_of(self.sampler, prompt)

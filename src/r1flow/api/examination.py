@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import model_folder
 from r1flow.core.errors import UserError
-from r1flow.core.template import family_name
+from r1flow.core.template import THINK_OPEN, family_name
 from r1flow.sampling import (
     AUTO,
     TEMPERATURE,
@@ -217,8 +217,11 @@ def evaluate(
         label, part = strategy_given(strategy)
         completions, spent = answers_by(label, part, budget, folder, sampler, questions, params, seed, on_progress)
     grade = grader("en", ["en"], REFLECTION_WORDS)
+    whole = []
+    for (problem, _), completion in zip(questions, completions, strict=True):
+        whole.append(with_opened_thought(prompts[problem["id"]], completion))
     with ordered_map() as each:
-        rows = list(each(partial(sample_row, folder.name, grade), zip(questions, completions, strict=True)))
+        rows = list(each(partial(sample_row, folder.name, grade), zip(questions, whole, strict=True)))
     interval = share_interval(per_problem(rows)["pass_at_1"].values())
     return Evaluation(str(folder), k, rows, summarise(rows), interval, left_out, label, spent)
 
@@ -278,6 +281,16 @@ def prompt_in_template(folder: Path, sampler: Sampler, question: str, before: Se
         return render(sampler.tokenizer, question, before)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
+
+
+def with_opened_thought(prompt: str, completion: Completion) -> Completion:
+    """The completion with the <think> that its prompt ends with, as in templates of DeepSeek-R1's distilled models.
+
+    Without it nothing would tell the reasoning from the reply.
+    """
+    if not prompt.rstrip().endswith(THINK_OPEN) or completion.text.lstrip().startswith(THINK_OPEN):
+        return completion
+    return replace(completion, text=THINK_OPEN + completion.text)
 
 
 def room_for(folder: Path, sampler: Sampler, prompts: list[str]) -> int:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from r1flow.api.examination import load_chat_sampler, prompt_in_template
+from r1flow.api.examination import load_chat_sampler, prompt_in_template, with_opened_thought
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import add_sampling, parts_of, tell
 from r1flow.core.errors import UserError, printable
@@ -59,7 +59,7 @@ def asker(model: Path, arguments: argparse.Namespace) -> Ask:
     def ask(question: str, number: int) -> tuple[str, bool]:
         prompt = prompt_in_template(model, sampler, question)
         [completion] = sampler.sample([prompt], params, [seed_of(arguments.seed, question, number)])
-        return completion.text, completion.finished
+        return with_opened_thought(prompt, completion).text, completion.finished
 
     return ask
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from r1flow.api.examination import load_chat_sampler, prompt_in_template
+from r1flow.api.examination import load_chat_sampler, prompt_in_template, with_opened_thought
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import add_sampling, parts_of
 from r1flow.core.errors import UserError
@@ -108,8 +108,9 @@ def answerer(model: Path, engine: str, usual: Mapping[str, Any]) -> Answer:
         prompt = prompt_in_template(model, sampler, last["content"], before)
         params = SamplingParams(request.temperature, request.top_p, request.max_tokens)
         seed = seed_of(request.seed, last["content"], asked if sent.get("seed") is None else 0)
-        [completion] = sampler.sample([prompt], params, [seed])
+        [drawn] = sampler.sample([prompt], params, [seed])
         asked += 1
+        completion = with_opened_thought(prompt, drawn)
         return told_as_openai(str(model), completion, len(prompt_ids(sampler.tokenizer, [prompt])[0]))
 
     return answer
