@@ -2,8 +2,10 @@
 
 import json
 import resource
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
@@ -50,6 +52,12 @@ def test_golds_are_values_boxes_and_gsm8ks_solutions():
     for texts in (("7", ["7"]), (["7"], "7")):
         with pytest.raises(UserError, match=r"a text where a list belongs; write grade\(\[completion\], \[gold\]\)"):
             r1flow.grade(*texts)
+
+
+def test_numbers_of_tables_and_fractions_are_golds():
+    numbers = [np.int64(5), np.float64(0.5), np.float32(0.1), Fraction(1, 2)]
+    assert r1flow.grade([f"<answer>{text}</answer>" for text in ("5", "1/2", "0.1", "0.5")], numbers) == [True] * 4
+    assert r1flow.grade(["<answer>5</answer>"] * 2, [np.float64("nan"), np.float32("nan")]) == [None, None]
 
 
 def test_a_verdict_is_the_rewards():

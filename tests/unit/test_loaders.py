@@ -549,7 +549,7 @@ def test_empty_lines_are_no_rows(tmp_path):
 def test_the_place_of_a_damaged_value_names_file_row_and_column(tmp_path):
     write(tmp_path, "train.jsonl", [GOOD, {"question": "2 + 3?", "answer": 5}])
     _, count = loaded(tmp_path, "train.jsonl", source_of("gsm8k"))
-    assert count.first == {"wrong type": "train.jsonl: row 2: column answer: wrong type"}
+    assert count.first == {"wrong type": "train.jsonl: row 2: column answer: wrong type (int)"}
 
 
 def test_a_column_that_a_parquet_file_lacks_is_refused_with_those_it_has(tmp_path):

@@ -90,6 +90,12 @@ def test_a_generated_family_without_other_wordings_switches_paraphrases_off_and_
     assert Run.compose(ROOT, "r1_tiny").notes == []
 
 
+def test_a_file_in_ones_home_is_found_in_quotes_too(words, monkeypatch):
+    monkeypatch.setenv("HOME", str(words.parent))
+    run = Run.compose(ROOT, "r1_micro", f"data.train='~/{words.name}' {WORDED}")
+    assert run.slice("data")["sources"]["own"]["repo"] == str(words)
+
+
 def test_a_family_that_is_null_is_left_out():
     families = Run.compose(ROOT, "r1_tiny").slice("data")["tasks"]
     overrides = "data.tasks.products=null data.corpus.facts.products=0"
@@ -409,18 +415,48 @@ def test_templates_of_ones_own_problems_are_told_apart_unless_that_is_switched_o
         assert run.slice("data")["decontaminate"]["templates"] is told
 
 
+def test_a_check_finds_columns_whatever_their_case_and_its_command_names_them(tmp_path, capsys):
+    path = tmp_path / "words.csv"
+    path.write_text("\n".join(["Question ,ANSWER", *(f"How many are {n} and 1?,{n + 1}" for n in range(90))]))
+    assert main(["data", "check", str(path), "--json"]) == 0
+    found = as_documented("data", capsys.readouterr().out)
+    assert (found["question"], found["answer"]) == ("Question ", "ANSWER")
+    run = Run.compose(ROOT, "r1_micro", found["overrides"])
+    assert run.slice("data")["sources"]["own"]["columns"] == {"question": "Question ", "answer": "ANSWER"}
+
+
+def test_a_plan_says_that_the_problems_of_both_files_are_ones_own(words, tmp_path):
+    test = write_csv(tmp_path / "exam.csv", ROWS[:20])
+    notes = Run.compose(ROOT, "r1_micro", f"data.train={words} data.test={test} {WORDED}").notes
+    said = f"your problems of {words} are in final, dev, rejection, rl, those of {test} in test; everything else is"
+    assert any(said in note for note in notes)
+
+
+def test_a_value_of_a_wrong_type_is_said_with_its_type(tmp_path, capsys):
+    path = tmp_path / "words.jsonl"
+    path.write_text(json.dumps({"question": "1?", "answer": ["2"]}) + "\n")
+    assert main(["data", "check", str(path)]) == 2
+    assert "row 1: column answer: wrong type (list)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("arguments", "said"), [
     (["nowhere.csv"], "nowhere.csv: there is no such file"),
     (["."], ".: a folder; name one of its files"),
     (["words.csv", "--question", "asked"], "--question asked: words.csv has no such column; it has problem"),
     (["odd.csv"], "no column (a, b) is named like the question; name it: --question"),
-    (["empty.jsonl"], "empty.jsonl: its first row is missing"),
+    (["empty.jsonl"], "empty.jsonl: there are no rows in it"),
+    (["semicolons.csv"], "its only column is 'problem;solution'; columns are to be separated by commas"),
+    (["words.tsv"], "words.tsv is not of a kind that is read here (.parquet"),
+    (["list.jsonl"], "list.jsonl: its first row is not JSON; if it is one list, name it .json"),
     (["words.csv", "--model", "nowhere"], "nowhere is no folder; name a model's folder"),
 ])  # fmt: skip
 def test_a_check_that_cant_be_made_is_refused_in_one_line(arguments, said, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "odd.csv").write_text("a,b\n1,2\n")
     (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "semicolons.csv").write_text("problem;solution\n1,5 + 1;2,5\n")
+    (tmp_path / "words.tsv").write_text("problem\tsolution\n1\t2\n")
+    (tmp_path / "list.jsonl").write_text(json.dumps([{"question": "1", "answer": 2}], indent=1))
     assert main(["data", "check", *arguments]) == 2
     shown = capsys.readouterr()
     assert said in shown.err and shown.err.count("\n") == 1 and not shown.out

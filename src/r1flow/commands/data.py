@@ -7,6 +7,7 @@ import argparse
 import json
 import shlex
 import statistics
+from glob import escape
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from r1flow.core.errors import UserError, listed
 from r1flow.core.row_files import column_of
 from r1flow.data import leaks, pools
 from r1flow.data.decontaminate import Kind
-from r1flow.data.sources import here
+from r1flow.data.sources import here, names_here
 from r1flow.engine.config import override_of
 from r1flow.engine.own_data import DAMAGED_SHARE, SHARES, columns_of, own_source
 from r1flow.grading.problems import is_gradable
@@ -27,6 +28,7 @@ from r1flow.tracking.left_out import Count
 # How columns with the question and the right answer are called, the most certain names first.
 QUESTION = ("question", "problem", "prompt", "query", "input", "instruction", "messages", "conversations")
 ANSWER = ("answer", "final_answer", "solution", "target", "gold", "label", "output", "response")
+SAID = {"question": "question", "gold": "answer"}  # the options, as docs/your-data.md has them
 SHOWN = 3  # rows
 # What an experiment on the file says (docs/your-data.md).
 EXPERIMENT = "# @package _global_\ndefaults: [r1_smol, _self_]\ndata: {data}\n"
@@ -59,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{file}: a folder; name one of its files, such as that with the word train in its name")
     if not file.is_file():
         raise UserError(f"{file}: there is no such file; name one with your problems")
+    names_here(file, [escape(file.name)])  # it refuses what is of another kind
     [names] = columns_of([file])
     columns = {
         "question": column_for("question", arguments.question, QUESTION, names, file),
@@ -91,13 +94,16 @@ def run(arguments: argparse.Namespace) -> int:
 def column_for(option: str, given: str | None, usual: tuple[str, ...], names: list[str], file: Path) -> str:
     """The column that the user named, or the first usual name that the file has; raises UserError without one."""
     if given and column_of(given, names) not in names:
-        raise UserError(f"--{option} {given}: {file} has no such column; it has {listed(names, 20)}")
-    if name := given or next((name for name in usual if name in names), None):
+        raise UserError(f"--{SAID[option]} {given}: {file} has no such column; it has {listed(names, 20)}")
+    called = {name.strip().casefold(): name for name in reversed(names)}
+    if name := given or next((called[name] for name in usual if name in called), None):
         return name
     what, chats = {"gold": "right answer"}.get(option, option), ""
     if option == "gold" and {"messages", "conversations"} & set(names):
         chats = "; chats without one are worked examples for a cold start (docs/your-data.md)"
-    raise UserError(f"{file}: no column ({listed(names, 20)}) is named like the {what}; name it: --{option}{chats}")
+    raise UserError(
+        f"{file}: no column ({listed(names, 20)}) is named like the {what}; name it: --{SAID[option]}{chats}"
+    )
 
 
 def split_rows(file: Path, columns: dict[str, str]) -> tuple[dict[str, list[dict[str, Any]]], Count]:

@@ -69,6 +69,7 @@ def csv_records(path: Path, columns: list[str]) -> Iterator[dict[str, str] | Non
         reader = csv.DictReader(file, strict=True)
         try:
             names = reader.fieldnames or []
+            check_commas(path, names)
             check_no_column_twice(path, names)
             for column in columns:
                 if column_of(column, names) not in names:
@@ -77,6 +78,15 @@ def csv_records(path: Path, columns: list[str]) -> Iterator[dict[str, str] | Non
                 yield None if None in row or None in row.values() else row
         except csv.Error as error:
             raise csv.Error(f"line {reader.reader.line_num}: {error}") from None
+
+
+def check_commas(path: Path, names: Sequence[str]) -> None:
+    """Refuse a table whose columns another mark separates, as those of spreadsheets in many languages."""
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+        raise BadFile(
+            f"{path}: its only column is {names[0]!r}; columns are to be separated by commas, so save it again as CSV"
+            " with commas"
+        )
 
 
 def column_of(name: str, names: Collection[str]) -> str:

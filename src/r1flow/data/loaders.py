@@ -26,6 +26,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from decimal import Decimal
 from itertools import islice
+from numbers import Real
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -87,6 +88,8 @@ def load_source(folder: Path, names: list[str], source: dict[str, Any], count: C
             except Damaged as error:
                 reason, _, column = str(error).partition(" in ")
                 said = f"{f'column {column}: ' if column else ''}{reason}"
+                if reason == "wrong type" and isinstance(row, dict) and column in row:
+                    said += f" ({type(row[column]).__name__})"
                 if reason == "missing":
                     said += f"; the row has {listed([printable(name)[:40] for name in row], 20)}"
                 count.leave_out(reason, f"{place}: {said}", damaged=True)
@@ -142,9 +145,11 @@ def columns_in(path: Path) -> list[str]:
     anything: dict[str, Any] = {"columns": {}, "where": {}, "max_row_bytes": 1_000_000}
     rows = list(islice(rows_of_file(path, anything), BATCH))
     whole = [row for row in rows if isinstance(row, dict)]
+    if not rows:
+        raise UserError(f"{path}: there are no rows in it")
     if not whole:
-        first = rows[0] if rows else "missing"
-        raise UserError(f"{path}: its first row is {first}; see docs/your-data.md for what a file may be")
+        listed_so = "; if it is one list, name it .json" if path.suffix == ".jsonl" else ""
+        raise UserError(f"{path}: its first row is {rows[0]}{listed_so}; docs/your-data.md says what a file may be")
     names: dict[str, None] = {}
     for row in whole:
         names |= dict.fromkeys(row)
@@ -382,7 +387,7 @@ def number(value: Any) -> str:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise Damaged("not a number")
-        return str(int(value)) if value.is_integer() else repr(value)
+        return str(int(value)) if value.is_integer() else float.__repr__(value)
     try:
         return str(value)
     except ValueError:  # more digits than Python writes: 4,300
@@ -396,6 +401,8 @@ MISSING |= {"NULL", "NaN", "None", "n/a", "nan", "null"}
 
 def gold(value: Any) -> str:
     r"""The right answer, written in a usual way: a number, what follows ####, \boxed{…}, or a plain value."""
+    if isinstance(value, Real) and not isinstance(value, int | float):  # numpy's, or a fraction
+        value = str(value)
     if not isinstance(value, str):
         return number(value)
     if value.strip() in MISSING:

@@ -8,6 +8,7 @@ preferences) stays the experiment's own. docs/your-data.md explains it to users.
 
 from glob import escape
 from itertools import product
+from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
             if words[key] != default:
                 raise UserError(f"data.{key}: it belongs to data.train, the file with your problems; name that too")
         return []
+    train, test = expanduser(train), test and expanduser(test)
     columns = {"question": words["question"], "answer": words["answer"]}
     # Of these two sources, what a user adds: ++data.sources.own.lost_share=0.7.
     given = data.get("sources", {})
@@ -59,7 +61,9 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
         pools.append({"take": ["own_test.test"], "into": {"test": 100}})
         shares["rl"] += shares.pop("test")
     pools.append({"take": ["own.train"], "into": shares})
-    notes = [f"data: your problems of {train} are in {', '.join(shares)}; everything else is the experiment's own"]
+    said = f"your problems of {train} are in {', '.join(shares)}"
+    said += f", those of {test} in test" if test is not None else ""
+    notes = [f"data: {said}; everything else is the experiment's own"]
     if program_of("data", data) == "fetch":
         pools += [pool for pool in map(without_problems, data["pools"]) if pool["into"]]
         taken: set[str] = set()
@@ -115,16 +119,9 @@ def without_paraphrases(run: dict[str, Any], who: str) -> list[str]:
 
 
 def columns_of(files: list[Path]) -> list[list[str]]:
-    """The names of files' columns, read in a process apart; raises UserError for a CSV file without commas."""
+    """The names of files' columns, read in a process apart."""
     size, where = sum(file.stat().st_size for file in files), ", ".join(map(str, files))
-    columns_by_file = list(read_apart(column_names, files, size=size, what=where))
-    for file, names in zip(files, columns_by_file, strict=True):
-        if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
-            raise UserError(
-                f"{file}: its only column is {names[0]!r}; columns are to be separated by commas, so save it again as"
-                " CSV with commas"
-            )
-    return columns_by_file
+    return list(read_apart(column_names, files, size=size, what=where))
 
 
 def check_columns(split: str, source: dict[str, Any]) -> None:
