@@ -206,7 +206,7 @@ def test_runs_with_other_problems_are_compared_without_pairs(tmp_path):
     found = compare_runs(run, other)
     row = found.differences[0]
     assert (row.model, row.paired, row.interval.estimate) == ("base", False, 0.0) and row.interval.low < 0
-    assert row.verdict == CANT_SAY and "over other problems" in str(found)
+    assert row.verdict == CANT_SAY and "A and B have other problems" in str(found)
 
 
 def test_a_few_lost_problems_leave_the_others_paired(tmp_path):

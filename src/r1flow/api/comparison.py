@@ -372,11 +372,14 @@ def table_told(comparison: Comparison) -> list[str]:
             continue
         for number, each in enumerate(own):
             lines.append(f"{model if number == 0 else '':<18}{measure_told(each)}")
-    over = f"the same {comparison.unit}s, paired" if comparison.paired else f"other {comparison.unit}s"
+    unit = comparison.unit
+    over = f"the same {unit}s, paired" if comparison.paired else f"{unit}s, not paired"
     lines += [
         "",
         f"Intervals are over {over}. Of 20 differences with nothing behind them, one has an interval without 0.",
     ]
+    if not comparison.paired:
+        lines += [f"A and B have other {unit}s, so a difference may be one of the {unit}s alone."]
     if comparison.unit == "problem":
         lines += ["They don't say what another training run would give: for that, r1flow seeds, then --seeds here."]
     return lines
