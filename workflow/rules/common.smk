@@ -45,6 +45,7 @@ CHATTER = (
     "Conda environments: ignored",
     "Using shell",
     "Touching output file",
+    "Missing metadata for file",  # in an archive, whose folders and pages are no outputs of a run
     "Exiting because a job execution failed",
 )
 STAGE_FAILED = re.compile(
@@ -225,39 +226,46 @@ def gpus_of_rule(stage, wildcards, **given):
     return gpu.evaluate(wildcards, **given).value
 
 
+# Whether `snakemake --report` writes an archive (run.zip), or all in one page (run.html); neither in a run.
+IS_REPORT = any(word.partition("=")[0] == "--report" for word in sys.argv)
+IS_ARCHIVE = IS_REPORT and any(word.endswith(".zip") for word in sys.argv)
+# What it shows: of a stage, a file and what the list calls it; workflow/report/ has their captions.
+PAGES = {
+    ("report", "report.html"): {"page": "report"},
+    ("report", "samples.html"): {"page": "all completions"},
+    ("report", "making.html"): {"page": "cost and provenance"},
+    ("evaluate", "metrics.json"): {"scores of": "{model}"},
+}
+
+
 def outputs(job):
     """The job's own files and folders, and the files that every stage writes beside its manifest."""
-    stage = stage_of(job)
+    stage, folder = stage_of(job), RUN.folder(job)
     own = spec_of(program_of(stage, RUN.slice(stage))).outputs(RUN.slice(stage))
     common = ["metrics.json", "config.yaml", "provenance.json", "cost.json"]
-    # It has times, so it is made when a run ends, and is no output but for the archive of `snakemake --report`.
-    made_later = Path(RUN.folder(job), "making.html")
-    archives = any(option.partition("=")[0] == "--report" for option in sys.argv)
-    if stage == "report" and archives and made_later.is_file():
-        common.append(made_later.name)
-    return [flagged(stage, name, f"{RUN.folder(job)}/{name}") for name in [*own, *common]]
-
-
-# What `snakemake --report` shows: of a stage, a file and what the list calls it; workflow/report/ has their captions.
-PAGES = {
-    ("report", "report.html"): "report",
-    ("report", "samples.html"): "all completions",
-    ("report", "making.html"): "cost and provenance",
-    ("evaluate", "metrics.json"): "scores of {model}",
-}
+    # It has times, so it is made when a run ends, and is no output but for Snakemake's report.
+    if stage == "report" and IS_REPORT and Path(folder, "making.html").is_file():
+        common.append("making.html")
+    files = [flagged(stage, name, f"{folder}/{name}") for name in [*own, *common]]
+    # Whole, since an archive has files one by one in folders of their own, where no link leads to another.
+    if stage == "report" and IS_ARCHIVE:
+        shown = {"htmlindex": "report.html", "category": "Report", "labels": PAGES["report", "report.html"]}
+        files.append(report(directory(folder), caption="../report/report-report.rst", **shown))
+    return files
 
 
 def flagged(stage, name, path):
     category = "Evaluations" if stage == "evaluate" else "Report"
-    caption = f"../report/{stage}-{Path(name).stem}.rst"
-    if (stage, name) == ("report", "files/"):  # beside figures and tables it has the viewer's pages after the first
+    is_shown = IS_REPORT and not (IS_ARCHIVE and stage == "report")
+    if is_shown and (stage, name) == ("report", "files/"):  # it has the viewer's pages after the first, too
         shown = {"patterns": ["samples-{number}.html"], "caption": "../report/report-samples.rst"}
         labels = {"page": "all completions, page {number}"}
         return report(directory(path.removesuffix("/")), category=category, labels=labels, **shown)
     if name.endswith("/"):
         return directory(path.removesuffix("/"))
-    if (stage, name) in PAGES:
-        return report(path, caption=caption, category=category, labels={"page": PAGES[stage, name]})
+    if is_shown and (stage, name) in PAGES:
+        caption = f"../report/{stage}-{Path(name).stem}.rst"
+        return report(path, caption=caption, category=category, labels=PAGES[stage, name])
     return path
 
 
