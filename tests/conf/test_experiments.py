@@ -19,10 +19,11 @@ from tiny_weights import write_folder
 from r1flow.artifacts import frozen
 from r1flow.core.errors import UserError
 from r1flow.engine import config
-from r1flow.engine.checks import check_stage
+from r1flow.engine.checks import check_stage, kinds_made
 from r1flow.engine.cost_table import cost_table
 from r1flow.engine.run import Run
 from r1flow.programs import cost_estimate
+from r1flow.programs.grpo.spec import unscored_kinds
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import STAGES, program_of, sources_of
 
@@ -69,6 +70,21 @@ def test_the_process_reward_pays_in_the_place_of_the_rule_and_nothing_else_chang
     # The scorer has seen samples of the model that RL starts from.
     assert sources_of("process_reward", run.slice("process_reward"), run.stages)["data"] == "rejection"
     assert run.slice("rejection")["init_from"] == "base"
+
+
+@pytest.mark.parametrize("experiment", ["r1_tiny", "r1_smol", "r1_qwen2.5_1.5b"])
+def test_a_judge_takes_the_general_prompts_of_any_experiment(experiment):
+    at = "align_rl.rewards.helpful.args"
+    judge = f"reward@align_rl.rewards=align_judge {at}.url=http://127.0.0.1:8000/v1 {at}.model=any"
+    run = Run.compose(ROOT, experiment, judge)
+    assert not unscored_kinds(run.slice("align_rl")["rewards"], kinds_made(run.slice("data"), "general_rl"))
+
+
+def test_a_reward_of_the_users_own_may_score_any_kind_and_a_judge_with_the_gold_scores_none():
+    kinds = ["greeting", "harmful"]
+    assert unscored_kinds({"mine": {"name": "my_rewards.polite"}}, kinds) == []
+    assert unscored_kinds({"judge": {"args": {"gold_column": "answer"}}, "accuracy": {}}, kinds) == kinds
+    assert unscored_kinds({"judge": {"args": {"kinds": ["harmful"]}}}, kinds) == ["greeting"]
 
 
 def test_look_ups_cost_and_are_taught_among_what_a_head_solves():

@@ -15,12 +15,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from r1flow.core.errors import UserError, did_you_mean, errors_at
+from r1flow.core.errors import UserError, did_you_mean, errors_at, listed
 from r1flow.core.optional import check_attention
 from r1flow.core.schema import FILES, MIX, General, Problem
 from r1flow.data.gguf import is_gguf
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.look_ups import LOOK_UPS
+from r1flow.programs.grpo.spec import unscored_kinds
 from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import spec_of
 from r1flow.programs.trainings import check_decided, check_lora, check_ranges, check_resume, check_start, check_there
@@ -150,6 +151,31 @@ def check_look_ups(run: dict[str, Any]) -> None:
             f"data.tasks.{LOOK_UPS}: nothing in this run answers their calls; take an environment as in"
             " conf/experiment/agent_look_up.yaml"
         )
+
+
+def check_kinds(run: dict[str, Any]) -> None:
+    """Refuse RL on general prompts of a kind that no reward scores: they would cost rollouts, and teach nothing."""
+    for stage in run["stages"]:
+        rows = run[stage].get("data") or {}
+        if RECIPE[stage].program != "grpo" or not rows["general_share"]:
+            continue
+        kinds = kinds_made(run["data"], rows["general_file"].removesuffix(".jsonl"))
+        if left := unscored_kinds(run[stage]["rewards"], kinds):
+            raise UserError(
+                f"{stage}.rewards: none scores general prompts of the kinds {listed(left, 20)}, which {stage} is"
+                " trained on; add them to the args.kinds of a reward"
+            )
+
+
+def kinds_made(data: dict[str, Any], file: str) -> list[str]:
+    """The kinds of general prompts in a file of the data; of what is fetched, those that its sources name."""
+    if "general_kinds" in data:
+        return data["general_kinds"]
+    kinds = set()
+    for pool in data["pools"]:
+        if file in pool["into"]:
+            kinds |= {data["sources"][take.partition(".")[0]]["fixed"].get("kind") for take in pool["take"]}
+    return sorted(kinds - {None})
 
 
 def check_files(run: dict[str, Any]) -> None:

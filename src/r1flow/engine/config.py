@@ -371,6 +371,7 @@ def check_run(run: dict[str, Any]) -> None:
     samplers.check_engines(run)
     checks.check_rows(run)
     checks.check_look_ups(run)
+    checks.check_kinds(run)
     checks.check_files(run)
 
 

@@ -2,7 +2,7 @@
 
 import ast
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -151,6 +151,19 @@ def check_shares(config: dict[str, Any]) -> None:
         raise UserError(
             f"data.general_share: general prompts need {' or '.join(sorted(OF_GENERAL))} in rewards; add one, or set 0"
         )
+
+
+def unscored_kinds(rewards: Mapping[str, Mapping[str, Any]], kinds: Sequence[str]) -> list[str]:
+    """The kinds of general prompts that no reward scores, and nothing is learnt from; a user's own might score any."""
+    left = list(kinds)
+    for label, name in reward_names(rewards).items():
+        args = rewards[label].get("args") or {}
+        if "." in name:
+            return []
+        if name in OF_GENERAL and not args.get("reasoning") and not args.get("gold_column"):
+            scored = args.get("kinds") or kinds
+            left = [kind for kind in left if kind not in scored]
+    return left
 
 
 def check_limits(stop_above: dict[str, float]) -> None:
