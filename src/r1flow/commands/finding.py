@@ -41,7 +41,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def tell(finding: dict[str, Any], words: str, as_json: bool, indent: int | None = 1) -> None:
     """Print what was found, for programs or for people; without `indent` the JSON is one line."""
-    text = json.dumps(finite_or_null(finding), indent=indent, ensure_ascii=False) if as_json else words
+    text = words
+    if as_json:
+        text = json.dumps(finite_or_null(finding), indent=indent, ensure_ascii=False, allow_nan=False)
     print(text, flush=True)
 
 
