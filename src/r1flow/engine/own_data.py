@@ -16,6 +16,7 @@ from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, errors_at, listed
 from r1flow.core.row_files import column_of
 from r1flow.core.schema import EXAMS
+from r1flow.core.template import family_name
 from r1flow.data.loaders import column_names
 from r1flow.data.sources import ENDINGS, names_here
 from r1flow.data.tasks import has_paraphrases
@@ -158,7 +159,7 @@ def own_source(split: str, place: str, revision: str | None, columns: dict[str, 
         "files": {split: patterns},
         "columns": columns,
         "by": {"question": "question_asked", "answer": "gold"},
-        "fixed": {"task": path.stem, "entry": None},
+        "fixed": {"task": family_name(path.stem), "entry": None},
         "where": {},
         **LIMITS,
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean, errors_at
 from r1flow.core.schema import BEFORE, CONVERSATIONS, FILES
+from r1flow.core.template import family_name
 from r1flow.data.loaders import FUNCTIONS
 from r1flow.programs.keys import Share
 from r1flow.programs.trainings import check_revision
@@ -61,6 +62,9 @@ def check_source(source: dict[str, Any]) -> None:
         check_revision("dataset", repo, revision)
     elif not Path(repo).exists():
         raise UserError(f"repo: {repo!r} is no folder or file here; name one, or give a hub id its revision")
+    task = source["fixed"].get("task") or ""
+    if (named := family_name(task)) != task:
+        raise UserError(f"fixed.task: {task!r} stands for all problems of a kind in results; use {named!r}")
     for ours, function in source["by"].items():
         if function not in FUNCTIONS:
             raise UserError(f"by.{ours}: there is no {function!r}{did_you_mean(function, list(FUNCTIONS))}")
