@@ -822,3 +822,21 @@ def test_a_unit_in_brackets_must_agree_with_its_gold() -> None:
     assert math.equal("73 cm", "73 (cm)") and math.equal("73 meters per second", "73 (m/s)")
     assert math.equal("73 cm", "73 (m)") is False and math.equal("73 apples", "73 (cm)") is False
     assert math.equal("73x", "73 (cm)") is False and math.equal("x", "area = x (cm)") is False
+
+
+@pytest.mark.parametrize("gold", ["x=3, y=4", r"x = 3 \text{ and } y = 4", r"\begin{cases} x=3 \\ y=4 \end{cases}"])
+def test_values_without_their_names_are_in_the_names_order(gold: str) -> None:
+    for answer in ("y=4, x=3", "(3, 4)", "3, 4", "3 and 4", r"\left(3,4\right)"):
+        assert math.equal(gold, answer) is True, answer
+    for answer in ("(4, 3)", "4, 3", "4 and 3", r"\{3, 4\}", "x=4, y=3", "3", "7"):
+        assert math.equal(gold, answer) is False, answer
+
+
+def test_names_may_be_in_another_order_and_values_the_same() -> None:
+    assert math.equal("y=4, x=3", "(3,4)") and math.equal("y=4, x=3", "(4,3)") and math.equal("x=3, y=3", "3, 3")
+    assert math.equal("x=1, x=2", "2, 1") is True  # two solutions
+
+
+def test_a_date_is_no_difference() -> None:
+    assert math.equal("2024-05-01", "2024-05-01") is True
+    assert [math.equal("2024-05-01", answer) for answer in ("2018", "2024-04-02", "2024")] == [False] * 3

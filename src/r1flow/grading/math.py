@@ -125,6 +125,8 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
     expected, found = on_the_hour(expected), found and on_the_hour(found)
     if CLOCK.fullmatch(expected.core) and found and (CLOCK.fullmatch(found.core) or expected.core.endswith(":00")):
         return Verdict(agree(expected, found) and CLOCK.fullmatch(found.core) is not None)
+    if DATE.fullmatch(expected.core):
+        return Verdict(found is not None and found.core == expected.core)
     if found and ":" in found.core and expected.number and expected.number.value.denominator == 1:
         return WRONG  # 12:4 is a division to be worked out, and no 3
     textual = grade_words(expected, found, written)
@@ -254,12 +256,27 @@ def hundredth(number: PlainNumber) -> PlainNumber:
 
 
 def readings(gold: Tidy, answer: Tidy) -> list[Pair]:
-    """The pairs to compare: a percent sign on one side only means hundredths; the gold's may also be ignored."""
+    """The pairs to compare: a percent sign on one side only means hundredths; the gold's may also be ignored.
+
+    Values without the names that the gold gives them are a list in the gold's order, or in that of the alphabet.
+    """
+    if (named := values_by_name(gold.core)) and "=" not in answer.core:
+        given = BETWEEN.sub(", ", answer.core)
+        listed = given if given.startswith(("(", "\\left(")) else f"({given})"
+        orders = dict.fromkeys([", ".join(named.values()), ", ".join(named[name] for name in sorted(named))])
+        return [(f"({values})", listed) for values in orders]
     if gold.percent == answer.percent:
         return [(gold.core, answer.core)]
     if gold.percent:
         return [(gold.core, answer.core), (rf"\frac{{{gold.core}}}{{100}}", answer.core)]
     return [(gold.core, rf"\frac{{{answer.core}}}{{100}}")]
+
+
+def values_by_name(text: str) -> dict[str, str]:
+    """What "x = 3, y = 4" gives to each of its names; nothing where it is anything else."""
+    parts = [NAMED.fullmatch(part) for part in BETWEEN.split(text)]
+    named = {part[1]: part[2] for part in parts if part}
+    return named if 1 < len(named) == len(parts) else {}
 
 
 def agree(gold: Tidy, answer: Tidy) -> bool:
@@ -366,6 +383,9 @@ CONGRUENCE = re.compile(r"([A-Za-z])(?:\\equiv|≡)(-?\d{1,9})\\?[pb]?mod(\d{1,9
 NOT_SAID = re.compile(r"\\(?:text|mathrm)\s*\{|\\[,;: ]|[\s${}().]")
 COMMA = re.compile(r"([-+]?(?:\d{1,3}(?:[ .]\d{3})+|\d+)),(\d+)", re.ASCII)
 CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
+DATE = re.compile(r"\d{4}-[01]\d-[0-3]\d", re.ASCII)  # else a difference: 2024-05-01 would be 2018
+NAMED = re.compile(r"([A-Za-z](?:_\{?\w+\}?)?)\s*=\s*([^=<>]+)")
+BETWEEN = re.compile(r"\s*(?:[,;]|\band\b|\\text\s*\{\s*and\s*\})\s*")
 PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent(?:age)?|per cent|pct)\b\.?\s*\}?)$")
 SEVERAL = re.compile(r",|\bor\b|\\pm(?![A-Za-z])")
 ASSIGNED = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?:_\{?\w+\}?)?\s*=")
