@@ -28,6 +28,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from r1flow.artifacts.manifest import sha256
 from r1flow.tracking import delivery, spool
+from r1flow.tracking.mlflow_client import client_of
 from r1flow.tracking.spool import StageRun
 from r1flow.tracking.views import HOST, addresses, headline_metrics, runs_address
 
@@ -119,7 +120,7 @@ def best(action: Callable[..., None], *arguments: Any) -> float:
 def measure(project: Path) -> dict[str, float]:
     """Seconds of the search and until each page is drawn, by its name."""
     with served(project) as base, sync_playwright() as playwright:
-        search(client := delivery.client_of(base))
+        search(client := client_of(base))
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1600, "height": 900})
         found = {"search": best(search, client)}

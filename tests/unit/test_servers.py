@@ -122,28 +122,28 @@ SERVER = "https://mlflow.lab:5000"
     ],
 )
 def test_a_server_names_servers_only(artifacts: str, key: str, refused: bool, monkeypatch) -> None:
-    delivery = pytest.importorskip("r1flow.tracking.delivery")
+    mlflow_client = pytest.importorskip("r1flow.tracking.mlflow_client")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", key)
-    delivery.check_artifacts(artifacts, "sqlite:///mlflow.db")
+    mlflow_client.check_artifacts(artifacts, "sqlite:///mlflow.db")
     if refused:
-        with pytest.raises(delivery.MlflowException, match=r"^https://mlflow\.lab:5000 keeps its artifacts at"):
-            delivery.check_artifacts(artifacts, SERVER)
+        with pytest.raises(mlflow_client.MlflowException, match=r"^https://mlflow\.lab:5000 keeps its artifacts at"):
+            mlflow_client.check_artifacts(artifacts, SERVER)
     else:
-        delivery.check_artifacts(artifacts, SERVER)
+        mlflow_client.check_artifacts(artifacts, SERVER)
 
 
 def test_nothing_is_written_where_a_server_says_that_artifacts_are(tmp_path, monkeypatch) -> None:
-    delivery = pytest.importorskip("r1flow.tracking.delivery")
+    mlflow_client = pytest.importorskip("r1flow.tracking.mlflow_client")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     info = {"run_id": "1", "run_uuid": "1", "experiment_id": "1", "status": "RUNNING"}
     info |= {"artifact_uri": (tmp_path / "home").as_uri(), "lifecycle_stage": "active"}
     location = {"info": {"model_id": "m-1", "artifact_uri": info["artifact_uri"], "status": "LOGGED_MODEL_READY"}}
     said = json.dumps({"run": {"info": info, "data": {}}, "model": location}).encode()
     with FakeServer(answer=lambda body: Reply(body=said)) as server:
-        client = delivery.client_of(server.url.removesuffix("/v1"))
-        with pytest.raises(delivery.MlflowException, match="keeps its artifacts at file:///"):
+        client = mlflow_client.client_of(server.url.removesuffix("/v1"))
+        with pytest.raises(mlflow_client.MlflowException, match="keeps its artifacts at file:///"):
             client.log_text("1", "ssh-rsa AAAA", "authorized_keys")
         (tmp_path / "MLmodel").touch()
-        with pytest.raises(delivery.MlflowException, match="keeps its artifacts at file:///"):
+        with pytest.raises(mlflow_client.MlflowException, match="keeps its artifacts at file:///"):
             client.log_model_artifacts("m-1", str(tmp_path))
     assert not (tmp_path / "home").exists()

@@ -284,7 +284,7 @@ def test_records_that_go_where_they_should_are_not_sent_again(project):
 @pytest.fixture(scope="session")
 def fresh_store(tmp_path_factory) -> Path:
     """An empty SQLite store; making one takes 2 s, copying it none."""
-    from r1flow.tracking.delivery import client_of
+    from r1flow.tracking.mlflow_client import client_of
 
     path = tmp_path_factory.mktemp("store") / "mlflow.db"
     client_of(f"sqlite:///{path}").search_experiments()
@@ -294,7 +294,8 @@ def fresh_store(tmp_path_factory) -> Path:
 @pytest.fixture
 def store(project, fresh_store):
     """The project's store, empty; a function that delivers and returns the runs by name."""
-    from r1flow.tracking.delivery import client_of, deliver_all
+    from r1flow.tracking.delivery import deliver_all
+    from r1flow.tracking.mlflow_client import client_of
 
     (project / "mlflow.db").write_bytes(fresh_store.read_bytes())
     client = client_of(f"sqlite:///{project}/mlflow.db")
@@ -354,7 +355,7 @@ class Finished:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, fresh_store) -> Finished:
-    from r1flow.tracking.delivery import client_of
+    from r1flow.tracking.mlflow_client import client_of
 
     root = tmp_path_factory.mktemp("finished")
     (root / "mlflow.db").write_bytes(fresh_store.read_bytes())
@@ -726,7 +727,7 @@ def test_a_project_that_was_copied_and_moved_has_its_artifacts_where_it_is(finis
 
     The original keeps what is its own.
     """
-    from r1flow.tracking.delivery import client_of
+    from r1flow.tracking.mlflow_client import client_of
     from r1flow.tracking.moved import path_of
 
     first, moved = project / "first", project / "my é%41 x"

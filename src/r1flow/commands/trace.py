@@ -204,7 +204,7 @@ def mlflow_run(record: Record) -> str:
     # None yet, or a server, which may not answer.
     if not Path(uri.removeprefix("sqlite:///")).is_file():
         return UNKNOWN
-    from r1flow.tracking.delivery import runs_of  # takes two seconds
+    from r1flow.tracking.mlflow_client import runs_of  # takes two seconds
 
     for run in sorted(runs_of(uri, record.stage), key=lambda run: run.data.tags.get("run") != record.run.name):
         if logged_outputs(run.info.artifact_uri) == record.sha256:

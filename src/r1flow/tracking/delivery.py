@@ -1,4 +1,4 @@
-"""Brings the records of spool.py to MLflow; the only module that imports it, in a process of its own.
+"""Brings the records of spool.py to MLflow, in a process of its own.
 
     python -m r1flow.tracking.delivery scratch/tracking r1_tiny-1795240527046  beside a run, until that execution ends
     python -m r1flow.tracking.delivery scratch/tracking                        whatever is left, once: r1flow deliver
@@ -14,9 +14,7 @@ status KILLED. What MLflow refuses stays beside the folder, in r1_tiny-179524052
 line that is no record is skipped; a folder with unreadable files is renamed to r1_tiny-1795240527046.damaged.
 
 Credentials go only to the server that $MLFLOW_TRACKING_URI names; records for another server wait until it is named.
-A server also says where the artifacts go. From one that is asked over HTTP only a server's address is taken, since
-MLflow's client would write to any folder of this machine (file:) that a server names. What servers answer is read
-within limits (core/servers.py), and this process may take MEMORY bytes.
+What servers answer is read within limits (mlflow_client.py), and this process may take MEMORY bytes.
 
 A model is one in the store however often a run restores it: it is looked for by its manifest's hash. Left out: reading
 metrics back from MLflow.
@@ -32,8 +30,8 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from functools import cache, cached_property
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -51,19 +49,15 @@ from mlflow.entities import (
     Param,
 )
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
-from mlflow.store.artifact.artifact_repository_registry import get_registered_artifact_repositories
 from mlflow.tracing.client import TracingClient
-from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
-from sqlalchemy.exc import SQLAlchemyError
 
 from r1flow.artifacts.locks import took
 from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
 from r1flow.core.errors import printable
 from r1flow.core.files import finite_or_null
 from r1flow.core.processes import limit_memory
-from r1flow.core.servers import bound_requests
+from r1flow.tracking.mlflow_client import client_of, experiment_of, known_id, known_model, whole_address
 from r1flow.tracking.mlflow_traces import storable, trace_of
 from r1flow.tracking.moved import follow_move
 from r1flow.tracking.progress import LOG_LINES, last_lines
@@ -81,7 +75,7 @@ from r1flow.tracking.spool import (
     refused_records,
     store,
 )
-from r1flow.tracking.views import NOTE, PAGES, execution_links, experiment_tags, failure_note, run_address
+from r1flow.tracking.views import NOTE, PAGES, execution_links, failure_note, run_address
 
 # Between two looks at the records, and after a failure.
 TICK_S = 0.3
@@ -91,18 +85,14 @@ PARAM_CHARS, TAG_CHARS, CARD_CHARS = 6000, 8000, 5000
 DIGEST_CHARS = 8
 LOG_LATER_MS = 60_000  # a log that was written so long after its stage's end is another attempt's
 MEMORY = 4 * 2**30  # bytes; MLflow and a run's records take 0.3 GB
-ARTIFACT_SERVERS = ("mlflow-artifacts", "http", "https")  # schemes of artifacts' addresses that a server may name
-CREDENTIALS = ("username", "password", "token", "auth", "aws_sigv4", "client_cert_path")  # in MLflow's MlflowHostCreds
 # A record that MLflow will never take is set aside; any other failure is tried again. BAD_REQUEST may be either: a
 # server whose database has just gone says that, and so does a proxy.
 HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"}
 # The fault of an address, a server or a disk: no traceback needed.
 FOREIGN = (MlflowException, OSError, ParseError)
 LONGEST = 1000  # characters of what is said of it: MLflow repeats a whole reply
-ID = re.compile(r"[\w-]{1,256}", re.ASCII)
 FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # that damaged files can raise
 SOURCE = ("mlflow.source.name", "r1flow")  # a tag of every run
-HASH = re.compile(r"[0-9a-f]{64}")
 OF_MODEL = ("run", "stage", "experiment", "seed", "overrides")  # tags of a run that its model has, too
 ARTIFACTS = ("config.yaml", "provenance.json")  # of a stage; an execution has the pages of its report
 HEADLINES = {"reasoning": "pass_at_1", "general": "general"}  # task: how the parent run's metric of it begins
@@ -700,102 +690,6 @@ def register_version(exported: dict[str, str]) -> None:
         print(f"MLflow has it as models:/{name}" + (f"@{alias}" if alias else f"/{version}"))
     except FOREIGN as error:
         print(printable(f"not in MLflow's registry: {' '.join(hide(str(error)).split())[:LONGEST]}"), file=sys.stderr)
-
-
-def whole_address(stored: str) -> str:
-    """A store's address, with what $MLFLOW_TRACKING_URI adds to it, such as a database's password."""
-    here = os.environ.get(URI, "")
-    return here if bare_address(here) == stored else stored
-
-
-def known_model(client: mlflow.MlflowClient, experiment: str, manifest: str | None) -> Any:
-    """The model with this manifest in the experiment, if there is one."""
-    if not HASH.fullmatch(manifest or ""):
-        return None
-    found = client.search_logged_models([experiment], f"tags.manifest = '{manifest}'")
-    return next((model for model in found if model.status == LoggedModelStatus.READY), None)
-
-
-@cache
-def client_of(uri: str) -> mlflow.MlflowClient:
-    bound_servers()
-    return mlflow.MlflowClient(uri)
-
-
-@cache
-def bound_servers() -> None:
-    """Let servers neither send without end nor name places on this machine as those of their artifacts."""
-    bound_requests()
-    repositories = get_registered_artifact_repositories()
-    for scheme, make in list(repositories.items()):
-        repositories[scheme] = checked_repository(make)
-
-
-def checked_repository(make: Callable[..., Any]) -> Callable[..., Any]:
-    def checked(artifact_uri: str, tracking_uri: str | None = None, registry_uri: str | None = None) -> Any:
-        check_artifacts(artifact_uri, tracking_uri or mlflow.get_tracking_uri())
-        return make(artifact_uri, tracking_uri=tracking_uri, registry_uri=registry_uri)
-
-    return checked
-
-
-def check_artifacts(artifacts: str, server: str) -> None:
-    """Raise MlflowException for an address of artifacts that a server must not name."""
-    asked, named = urlsplit(server), urlsplit(artifacts)
-    if asked.scheme not in ("http", "https"):  # a database or a folder of ours
-        return
-    fault = ""
-    if named.scheme not in ARTIFACT_SERVERS:
-        fault = "only a server's address is taken; start it with --serve-artifacts"
-    elif named.netloc and named.hostname != asked.hostname:
-        held = get_default_host_creds(server)
-        if any(getattr(held, field, None) for field in CREDENTIALS):
-            fault = "another server, which must not get the credentials; let it serve the artifacts itself"
-    if fault:
-        said = f"{bare_address(server)} keeps its artifacts at {bare_address(artifacts)}: {fault}"
-        raise MlflowException(said, error_code=INVALID_PARAMETER_VALUE)
-
-
-@cache
-def experiments_of(uri: str) -> list[str]:
-    """The ids of all experiments that there were when it was first asked for."""
-    return [experiment.experiment_id for experiment in client_of(uri).search_experiments()]
-
-
-def runs_of(uri: str, stage: str) -> list[mlflow.entities.Run]:
-    """All runs of a stage, the latest first; none where there is no store that this version of MLflow can read."""
-    try:
-        return client_of(uri).search_runs(experiments_of(uri), f"tags.stage = '{stage}'", order_by=["start_time DESC"])
-    except (MlflowException, SQLAlchemyError):
-        return []
-
-
-@cache
-def experiment_of(uri: str, name: str, artifacts: str | None) -> str:
-    """The id of the experiment, made when it isn't there."""
-    client = client_of(uri)
-    if not (experiment := client.get_experiment_by_name(name)):
-        try:
-            client.create_experiment(name, artifacts, {"mlflow.experimentKind": "custom_model_development"})
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                raise  # else another machine's delivery was quicker
-        experiment = client.get_experiment_by_name(name)
-    experiment_id = known_id(experiment and experiment.experiment_id)
-    for key, value in experiment_tags(experiment_id).items():
-        # People edit the note.
-        if key not in experiment.tags or (key != NOTE and experiment.tags[key] != value):
-            client.set_experiment_tag(experiment_id, key, value)
-    return experiment_id
-
-
-def known_id(told_id: str) -> str:
-    """The id; raises MlflowException for none: what answers, a proxy perhaps, keeps nothing of what it is sent."""
-    if not ID.fullmatch(told_id or ""):
-        raise MlflowException(
-            f"a reply without an id ({told_id!r:.99}), so no MLflow server; look at MLFLOW_TRACKING_URI"
-        )
-    return told_id
 
 
 def json_list(text: str) -> list[Any]:

@@ -1,7 +1,7 @@
 """What a run reports to MLflow, on the writers' side: a stage appends a line to a file, and goes on.
 
-Every writer has a file of its own in the execution's folder, and one process beside the workflow (delivery.py; it
-and mlflow_traces.py alone import MLflow) brings the lines to MLflow while the run goes on:
+Every writer has a file of its own in the execution's folder, and one process beside the workflow (delivery.py) brings
+the lines to MLflow while the run goes on:
 
     scratch/tracking/r1_tiny-1795240527046/execution.jsonl     the parent run, written by the workflow's main process
     scratch/tracking/r1_tiny-1795240527046/zero_rl.jsonl       its child runs, each written by its stage
