@@ -167,6 +167,20 @@ def test_a_family_called_general_is_problems_with_answers_all_the_same(model):
     assert found.rows[0]["task"] == "own_general" and found.metrics["n_problems"] == 1
 
 
+def test_a_question_may_be_a_conversation_as_in_a_run(model):
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 3 ="}]
+    found = evaluate(model, [{"messages": turns, "answer": "5"}], k=1, question="messages")
+    assert found.rows[0]["question"] == "Be brief.\n\n2 + 3 ="
+    for odd in (
+        [*turns, {"role": "user", "content": "And 3 + 4?"}],
+        [{"from": "gpt", "value": "5"}],
+        [["2 + 3 ="]],
+        [],
+    ):
+        with pytest.raises(UserError, match="row 1: messages is neither a text nor a conversation with one question"):
+            evaluate(model, [{"messages": odd, "answer": "5"}], k=1, question="messages")
+
+
 @pytest.mark.parametrize(("config", "engine"), [("llama", "r1flow"), ("qwen2", "r1flow"), ("gpt2", "transformers")])
 def test_the_engine_is_ours_where_it_can_sample_the_model(tmp_path, config, engine):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": config}))
@@ -194,7 +208,7 @@ REFUSED = {
     "no column": (["model", "--data", "a.jsonl", "--gold", "gold"], "a.jsonl: row 1 has no column 'gold'"),
     "numbers asked": (
         ["model", "--data", "a.jsonl", "--question", "n"],
-        "a.jsonl: row 1: n is no text; name the column",
+        "a.jsonl: row 1: n is neither a text nor a conversation with one question; name the column",
     ),
     "no golds": (["model", "--data", "a.jsonl", "--gold", "bad"], "a.jsonl: none of 1 answers can be graded"),
     "no samples": (["model", "--data", "a.jsonl", "--k", "0"], "k: 0 samples tell nothing; use 1 or more"),

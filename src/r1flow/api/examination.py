@@ -249,10 +249,9 @@ def problems_to_ask(
     left_out = {"repeated": 0, "ungradable": 0}
     for number, row in enumerate(rows, 1):
         check_has_columns(f"{where}: row {number}", row, columns)
-        if not isinstance(row[question], str) or not row[question].strip():
-            raise UserError(f"{where}: row {number}: {question} is no text; name the column of the questions")
+        asked = question_in(row, question, f"{where}: row {number}")
         task = family_name(row.get("task") or TASK)
-        problem = {"task": task, "entry": row.get("entry") or None, "question": row[question]}
+        problem = {"task": task, "entry": row.get("entry") or None, "question": asked}
         problem |= {"id": row_id(problem), "answer": gold_of(row[answer]) or ""}
         if problem["id"] in by_id:
             left_out["repeated"] += 1
@@ -271,6 +270,20 @@ def load_chat_sampler(folder: Path, engine: str, batch_size: int) -> Sampler:
     if not sampler.tokenizer.chat_template:
         raise UserError(f"{folder}: its tokenizer has no chat template; add chat_template.jinja to the folder")
     return sampler
+
+
+def question_in(row: Mapping[str, Any], column: str, place: str) -> str:
+    """What a row asks: a text, or what the user says in a conversation. Raises UserError for anything else."""
+    from r1flow.data.loaders import Damaged, Unusable, question_asked
+
+    try:
+        asked = question_asked(row[column])
+    except (Damaged, Unusable, TypeError, KeyError, AttributeError):
+        asked = ""
+    if not asked.strip():
+        is_none = "is neither a text nor a conversation with one question"
+        raise UserError(f"{place}: {column} {is_none}; name the column of the questions")
+    return asked
 
 
 def prompt_in_template(folder: Path, sampler: Sampler, question: str, before: Sequence[dict[str, str]] = ()) -> str:

@@ -23,8 +23,9 @@ SHOWN = ("problem_id", "sample_index", "question", "gold", "answer", "completion
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Ask a model every problem of a file k times, and grade its answers: pass@1 with a 95 % interval over "
-        "problems, form and length. The file is JSON lines, a JSON list, CSV or Parquet, by its ending. A right answer "
-        "may be a value, \\boxed{…}, or GSM8K's '#### 72'; a problem with another one is left out, and counted."
+        "problems, form and length. The file is JSON lines, a JSON list, CSV or Parquet, by its ending. A question may "
+        "be a text, or a conversation in which the user asks one thing. A right answer may be a value, \\boxed{…}, or "
+        "GSM8K's '#### 72'; a problem with another one is left out, and counted."
     )
     parser.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
     parser.add_argument("--data", type=Path, required=True, metavar="FILE", help="the problems")
