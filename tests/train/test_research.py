@@ -235,9 +235,9 @@ def test_a_report_has_the_planned_sections_and_its_references(model, notes, caps
 
 def test_a_model_that_r1flow_serves_and_one_in_this_process_are_asked_alike(model, notes, tmp_path, capsys):
     """A model that has learnt nothing has no valid reply: that is said, and is no failure of the command."""
-    usual = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 8, "seed": 1}
+    usual = {"temperature": 0.6, "top_p": 0.95, "seed": 1}
     words = ["research", "Sheep?", "--model", str(model), "--folder", str(notes), "--max-new-tokens", "8"]
-    with serve.served(model, serve.answerer(model, "auto", usual), 0) as server:
+    with serve.served(model, serve.answerer(model, "auto", usual, 8), 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         place = ["--url", f"http://127.0.0.1:{server.server_port}/v1", "--out", str(tmp_path / "a")]

@@ -16,7 +16,7 @@ from r1flow.commands.cli import main
 from r1flow.core.errors import UserError
 from r1flow.core.template import Response
 
-USUAL = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 8, "seed": 1}
+USUAL = {"temperature": 0.6, "top_p": 0.95, "seed": 1}
 ASKED = [{"role": "user", "content": "What is 2 + 3?"}]
 
 
@@ -24,7 +24,7 @@ ASKED = [{"role": "user", "content": "What is 2 + 3?"}]
 def address(tmp_path_factory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("served") / "model"
     make_model(folder)
-    with serve.served(folder, serve.answerer(folder, "auto", USUAL), 0) as server:
+    with serve.served(folder, serve.answerer(folder, "auto", USUAL, 8), 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -53,6 +53,16 @@ def test_a_question_gets_a_reply_as_openais_api_has_it(address):
 def test_without_a_seed_the_same_question_gets_other_replies(address):
     told = {ask(address, temperature=1.0).json()["choices"][0]["message"]["content"] for _ in range(4)}
     assert len(told) > 1
+
+
+def test_a_request_that_names_no_length_gets_a_reply_where_the_usual_one_has_no_room(tmp_path):
+    make_model(tmp_path)  # of 128 positions
+    answer = serve.answerer(tmp_path, "auto", USUAL, 512)
+    for question in ("What is 2 + 3?", "7" * 100):
+        usage = answer({"messages": [{"role": "user", "content": question}]})["usage"]
+        assert 1 <= usage["completion_tokens"] <= 128 - usage["prompt_tokens"]
+    with pytest.raises(UserError, match="128"):
+        answer({"messages": ASKED, "max_tokens": 512})
 
 
 def test_a_stream_has_the_same_reply_in_chunks(address):
@@ -115,5 +125,5 @@ def test_a_port_that_is_taken_a_wrong_option_and_a_folder_that_is_no_model_are_a
     with pytest.raises(UserError, match=rf"--port {port}: .* use another, or 0 for any free one"):
         serve.served(Path("m"), dict, port)
     with pytest.raises(UserError, match="temperature: "):
-        serve.answerer(Path("m"), "auto", USUAL | {"temperature": -1})
+        serve.answerer(Path("m"), "auto", USUAL | {"temperature": -1}, 8)
     assert main(["serve", str(tmp_path)]) == 2 and capsys.readouterr().err.count("\n") == 1

@@ -306,11 +306,11 @@ def with_opened_thought(prompt: str, completion: Completion) -> Completion:
     return replace(completion, text=THINK_OPEN + completion.text)
 
 
-def room_for(folder: Path, sampler: Sampler, prompts: list[str]) -> int:
-    """How many tokens each response may have after the longest prompt; raises UserError if that leaves none."""
+def room_for(folder: Path, sampler: Sampler, prompts: list[str], most: int = MOST_NEW_TOKENS) -> int:
+    """How many tokens each response may have after the longest prompt, up to `most`; raises UserError if none."""
     longest = max(map(len, encode(sampler.tokenizer, prompts)))
     if sampler.positions and longest >= sampler.positions:
         raise UserError(
             f"{folder}: it has {sampler.positions} positions, and a prompt has {longest} tokens; leave it out"
         )
-    return min(MOST_NEW_TOKENS, (sampler.positions or MOST_NEW_TOKENS + longest) - longest)
+    return min(most, (sampler.positions or most + longest) - longest)

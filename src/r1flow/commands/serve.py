@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from r1flow.api.examination import load_chat_sampler, prompt_in_template, with_opened_thought
+from r1flow.api.examination import load_chat_sampler, prompt_in_template, room_for, with_opened_thought
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import add_sampling, parts_of
 from r1flow.core.errors import UserError
@@ -55,7 +55,7 @@ class Request(BaseModel):
     messages: list[ChatTurn] = Field(min_length=1)
     temperature: float
     top_p: float
-    max_tokens: int = Field(ge=1)
+    max_tokens: int | None = Field(default=None, ge=1)  # None: as many as there is room for, up to the usual
     seed: int = Field(ge=0)
     n: Literal[1] = 1
 
@@ -68,7 +68,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
     parser.add_argument("--port", type=int, default=8000, help="where to listen; 0: any free one (default: 8000)")
     add_sampling(parser)
-    parser.add_argument("--max-new-tokens", type=int, default=512, help="longest reply, in tokens (default: 512)")
+    parser.add_argument("--max-new-tokens", type=int, default=512, help="longest reply, if it has room (default: 512)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -76,10 +76,10 @@ def run(arguments: argparse.Namespace) -> None:
     usual = {
         "temperature": arguments.temperature,
         "top_p": arguments.top_p,
-        "max_tokens": arguments.max_new_tokens,
         "seed": arguments.seed,
     }
-    with served(model, answerer(model, arguments.engine, usual), arguments.port) as server:
+    answer = answerer(model, arguments.engine, usual, arguments.max_new_tokens)
+    with served(model, answer, arguments.port) as server:
         print(f"{model}: http://{HOST}:{server.server_port}/v1 (any key will do); Ctrl-C ends", flush=True)
         server.serve_forever()
 
@@ -92,10 +92,13 @@ def served(model: Path, answer: Answer, port: int) -> HTTPServer:
         raise UserError(f"--port {port}: {error}; use another, or 0 for any free one") from error
 
 
-def answerer(model: Path, engine: str, usual: Mapping[str, Any]) -> Answer:
-    """Load the model (takes seconds); returns a function that answers requests, and raises UserError for wrong ones."""
+def answerer(model: Path, engine: str, usual: Mapping[str, Any], longest: int) -> Answer:
+    """Load the model (takes seconds); returns a function that answers requests, and raises UserError for wrong ones.
+
+    `longest` is how many tokens a reply may have whose request doesn't say it.
+    """
     request_of({"messages": [{"role": "user", "content": "?"}]}, usual)
-    SamplingParams(usual["temperature"], usual["top_p"], usual["max_tokens"])
+    SamplingParams(usual["temperature"], usual["top_p"], longest)
     sampler = load_chat_sampler(model, engine, batch_size=1)
     asked = 0
 
@@ -106,7 +109,8 @@ def answerer(model: Path, engine: str, usual: Mapping[str, Any]) -> Answer:
         if last["role"] != "user":
             raise UserError(f"messages: the last turn is of {last['role']}; the user's must be the last")
         prompt = prompt_in_template(model, sampler, last["content"], before)
-        params = SamplingParams(request.temperature, request.top_p, request.max_tokens)
+        most = request.max_tokens or room_for(model, sampler, [prompt], longest)
+        params = SamplingParams(request.temperature, request.top_p, most)
         seed = seed_of(request.seed, last["content"], asked if sent.get("seed") is None else 0)
         [drawn] = sampler.sample([prompt], params, [seed])
         asked += 1
