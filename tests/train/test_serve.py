@@ -2,8 +2,11 @@
 
 import http.client
 import json
+import socket
+import struct
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +121,26 @@ def test_only_json_from_this_machine_and_of_a_bounded_size_is_read(address):
     assert connection.getresponse().status == 413
     assert httpx.get(f"{address}/elsewhere").status_code == 404
     assert httpx.post(f"{address}/v1/completions", content=body, headers=as_json).status_code == 404
+
+
+def test_programs_that_ask_all_at_once_are_answered_and_one_that_has_gone_is_no_traceback(capfd):
+    body = json.dumps({"messages": ASKED}).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    with serve.served(Path("m"), lambda request: {"text": "5" * 10**6}, 0) as server, ExitStack() as open_ones:
+        programs = []
+        for _ in range(40):  # all of them wait before the first is answered
+            program = socket.create_connection(server.server_address, timeout=60)
+            programs.append(open_ones.enter_context(program))
+            program.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
+        programs[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closes without goodbye
+        programs[0].close()
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        told = [program.makefile("rb").readline() for program in programs[1:]]
+        server.shutdown()
+        thread.join()
+    assert told == [b"HTTP/1.0 200 OK\r\n"] * 39
+    assert capfd.readouterr().err == ""
 
 
 def test_a_port_that_is_taken_a_wrong_option_and_a_folder_that_is_no_model_are_a_line(address, tmp_path, capsys):

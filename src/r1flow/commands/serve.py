@@ -14,6 +14,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -84,10 +85,14 @@ def run(arguments: argparse.Namespace) -> None:
         server.serve_forever()
 
 
-def served(model: Path, answer: Answer, port: int) -> HTTPServer:
+class Server(HTTPServer):
+    request_queue_size = 128  # questions that wait; with Python's 5 a program that asks 16 at once is turned away
+
+
+def served(model: Path, answer: Answer, port: int) -> Server:
     """The server, which listens already; raises UserError for a port that can't be had."""
     try:
-        return HTTPServer((HOST, port), partial(Handler, str(model), answer))
+        return Server((HOST, port), partial(Handler, str(model), answer))
     except (OSError, OverflowError) as error:
         raise UserError(f"--port {port}: {error}; use another, or 0 for any free one") from error
 
@@ -159,6 +164,10 @@ class Handler(BaseHTTPRequestHandler):
     def __init__(self, model: str, answer: Answer, *rest: Any) -> None:
         self.model, self.answer = model, answer
         super().__init__(*rest)
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # the program has gone, and nobody waits for the reply
+            super().handle()
 
     def do_GET(self) -> None:
         known = {"id": self.model, "object": "model", "owned_by": "r1flow", "created": 0}
