@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -102,6 +103,32 @@ def test_a_users_own_rewards_and_what_they_import_are_code(package, tmp_path):
     assert package(config) == before
     (tmp_path / "my_words.py").write_text("LIMIT = 11\n")
     assert package(config)["grpo"] != before["grpo"]
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    pass\nelse:\n    LIMIT = 1\n", "1", "2"),
+        ('def price():\n    """Cheap."""\n\n\nTOLD = price.__doc__\n', "Cheap", "Dear"),
+    ],
+)
+def test_what_a_users_module_executes_or_reads_of_itself_is_code(package, tmp_path, text, before, after):
+    (tmp_path / "my_rewards.py").write_text(text)
+    config = {"rewards": {"short": {"name": "my_rewards.brevity"}}}
+    first = package(config)
+    edit(tmp_path / "my_rewards.py", before, after)
+    assert changed(first, package(config)) == set(PROGRAMS)
+
+
+def test_a_compiled_module_is_code_and_in_the_snapshot(package, tmp_path):
+    (tmp_path / "my_rewards.py").write_text("import my_speed\n")
+    compiled = tmp_path / f"my_speed{EXTENSION_SUFFIXES[0]}"
+    compiled.write_bytes(b"\x7fELF\0\xff")
+    config = {"rewards": {"short": {"name": "my_rewards.brevity"}}}
+    before = package(config)
+    assert (fingerprint.snapshot([config], tmp_path / "frozen") / compiled.name).read_bytes() == b"\x7fELF\0\xff"
+    compiled.write_bytes(b"\x7fELF\0\xfe")
+    assert changed(before, package(config)) == set(PROGRAMS)
 
 
 def test_what_the_imports_execute_is_in_the_closure():

@@ -38,6 +38,7 @@ REMEMBERED = 1000
 # Part of the cache's keys: this file and Python's version decide how a module is read.
 RULES = hashlib.sha256(Path(__file__).read_bytes() + repr(sys.version_info[:2]).encode()).hexdigest()[:12]
 NO_PART = {"r1flow", "r1flow.tracking.spool", "r1flow.tracking.progress", "r1flow.core.errors"}
+READ_DOCSTRINGS = (b"__doc__", b"getdoc")  # words of a module that reads them
 # Libraries whose version can change a result, import name → distribution; BRINGS: what each of them imports.
 LIBRARIES = {
     "torch": "torch",
@@ -195,11 +196,16 @@ def read_source(module: str, path: Path) -> ModuleSource:
 def parse_source(module: str, path: Path, mtime_ns: int, size: int) -> ModuleSource:
     """A module's source, parsed once for each content: parsing all modules takes a second, too long for a plan."""
     text = path.read_bytes()
+    if path.suffix != ".py":  # a compiled one
+        return ModuleSource(hashlib.sha256(text).hexdigest(), ())
     key = f"{module}:{hashlib.sha256(text).hexdigest()}:{RULES}"
     known = remembered_sources()
     if key not in known:
         try:
-            tree = without_asides(ast.parse(text, filename=str(path)))
+            tree = ast.parse(text, filename=str(path))
+            # Docstrings of a user's module may be shown to a model; none of ours is.
+            if module.partition(".")[0] == PACKAGE.name or not any(word in text for word in READ_DOCSTRINGS):
+                tree = without_asides(tree)
         except SyntaxError as error:
             raise UserError(f"{path}:{error.lineno}: {error.msg}; correct this line") from None
         meaning = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
@@ -251,8 +257,13 @@ def without_asides(tree: ast.Module) -> ast.Module:
     """The module without docstrings and without what stands under `if TYPE_CHECKING`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [item for item in node.body if not is_docstring(item) and not is_for_type_checkers(item)]
+            node.body = [item for item in chain.from_iterable(map(statements_run, node.body)) if not is_docstring(item)]
     return tree
+
+
+def statements_run(node: ast.stmt) -> list[ast.stmt]:
+    """The statement, or of one under `if TYPE_CHECKING` what stands in its else."""
+    return node.orelse if is_for_type_checkers(node) else [node]
 
 
 def is_docstring(node: ast.stmt) -> bool:
@@ -294,7 +305,7 @@ def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:
     files = {file.relative_to(PACKAGE.parent): file for file in PACKAGE.rglob("*") if is_source(file)}
     for module, path in closure(set().union(*map(user_modules, configs)))[0].items():
         parts = module.split(".")
-        files[Path(*parts, "__init__.py") if path.name == "__init__.py" else Path(*parts).with_suffix(".py")] = path
+        files[Path(*(parts if path.name == "__init__.py" else parts[:-1]), path.name)] = path
         files |= {Path(*parts, file.name): file for file in data_files(path)}
     contents = {name: file.read_bytes() for name, file in sorted(files.items())}
     whole = hashlib.sha256(repr(sorted(contents.items())).encode()).hexdigest()[:12]
