@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import PackageNotFoundError
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,40 @@ def test_a_users_own_rewards_and_what_they_import_are_code(package, tmp_path):
     assert package(config) == before
     (tmp_path / "my_words.py").write_text("LIMIT = 11\n")
     assert package(config)["grpo"] != before["grpo"]
+
+
+def test_a_helper_in_a_folder_without_init_and_below_pythons_own_prefix_is_code(package, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path.parent))  # as /usr is of a project in /usr/src/app
+    (tmp_path / "my_rewards.py").write_text("import my_words\nfrom mine import limits\n")
+    (tmp_path / "mine").mkdir()
+    helpers = [tmp_path / "my_words.py", tmp_path / "mine/limits.py"]
+    for helper in helpers:
+        helper.write_text("LIMIT = 1\n")
+    config = {"rewards": {"short": {"name": "my_rewards.brevity"}}}
+    for helper in helpers:
+        before = package(config)
+        helper.write_text("LIMIT = 2\n")
+        assert changed(before, package(config)) == set(PROGRAMS)
+    copy = fingerprint.snapshot([config], tmp_path / "frozen")
+    assert (copy / "mine/limits.py").read_text() == (copy / "my_words.py").read_text() == "LIMIT = 2\n"
+
+
+def test_a_module_that_an_editable_install_finds_is_code(package, tmp_path, monkeypatch):
+    """As pip writes it into site-packages: a finder that knows where the module lies, and no folder of sys.path."""
+    module = tmp_path / "elsewhere/my_installed.py"
+    module.parent.mkdir()
+    module.write_text("LIMIT = 1\n")
+
+    class Finder:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            return spec_from_file_location(name, module) if name == "my_installed" else None
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    config = {"rewards": {"short": {"name": "my_installed.brevity"}}}
+    before = package(config)
+    module.write_text("LIMIT = 2\n")
+    assert changed(before, package(config)) == set(PROGRAMS)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.machinery import PathFinder
+from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
@@ -37,6 +37,7 @@ CACHE = Path(".config/modules.json")
 REMEMBERED = 1000
 # Part of the cache's keys: this file and Python's version decide how a module is read.
 RULES = hashlib.sha256(Path(__file__).read_bytes() + repr(sys.version_info[:2]).encode()).hexdigest()[:12]
+INSTALLED = {"site-packages", "dist-packages"}  # folders of modules that are no user's own
 NO_PART = {"r1flow", "r1flow.tracking.spool", "r1flow.tracking.progress", "r1flow.core.errors"}
 READ_DOCSTRINGS = (b"__doc__", b"getdoc")  # words of a module that reads them
 # Libraries whose version can change a result, import name → distribution; BRINGS: what each of them imports.
@@ -158,10 +159,14 @@ def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
 @cache
 def users_folder(top: str) -> Path | None:
     """The folder that a top-level module or package of the user's lies in; None for installed and built-in ones."""
-    path = None if top in sys.stdlib_module_names else file_of(top)
-    if path is None or not path.is_absolute() or "site-packages" in path.parts or sys.prefix in map(str, path.parents):
+    spec = None if top in sys.stdlib_module_names else spec_of_module(top)
+    if spec is None:
         return None
-    return path.parent.parent if path.name == "__init__.py" else path.parent
+    # The file may be Python's own "built-in"; a folder without an __init__.py has none.
+    place = Path(next(iter(spec.submodule_search_locations or ()), spec.origin or ""))
+    if not place.is_absolute() or INSTALLED & set(place.parts) or Path(os.__file__).parent in place.parents:
+        return None
+    return place.parent
 
 
 def file_of(module: str) -> Path | None:
@@ -169,7 +174,7 @@ def file_of(module: str) -> Path | None:
     top, *rest = module.split(".")
     if top == PACKAGE.name:
         base = PACKAGE
-    elif spec := PathFinder.find_spec(top, [*sys.path, os.getcwd()]):  # as the driver will import it
+    elif spec := spec_of_module(top):
         if not spec.submodule_search_locations:
             return Path(spec.origin) if spec.origin and not rest else None
         base = Path(next(iter(spec.submodule_search_locations)))
@@ -177,6 +182,15 @@ def file_of(module: str) -> Path | None:
         return None
     path = base.joinpath(*rest)
     return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
+
+
+def spec_of_module(top: str) -> ModuleSpec | None:
+    """Where the driver will import a top-level module from; `pip install -e` adds finders of its own."""
+    for finder in sys.meta_path:
+        path = [*sys.path, os.getcwd()] if finder is PathFinder else None
+        if finder not in (BuiltinImporter, FrozenImporter) and (spec := finder.find_spec(top, path)):
+            return spec
+    return None
 
 
 @dataclass(frozen=True)
