@@ -187,8 +187,10 @@ def file_of(module: str) -> Path | None:
 def spec_of_module(top: str) -> ModuleSpec | None:
     """Where the driver will import a top-level module from; `pip install -e` adds finders of its own."""
     for finder in sys.meta_path:
+        if finder in (BuiltinImporter, FrozenImporter) or not hasattr(finder, "find_spec"):  # as import passes over it
+            continue
         path = [*sys.path, os.getcwd()] if finder is PathFinder else None
-        if finder not in (BuiltinImporter, FrozenImporter) and (spec := finder.find_spec(top, path)):
+        if spec := finder.find_spec(top, path):
             return spec
     return None
 
