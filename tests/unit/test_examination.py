@@ -56,25 +56,43 @@ def model(tmp_path, monkeypatch) -> Path:
     return Path("model")
 
 
-def test_a_thought_that_the_prompt_opens_is_no_reply(model, monkeypatch):
-    """As in templates of DeepSeek-R1's distilled models: a box in a thought that never ends is no answer."""
+class Opened(Fives):
+    """A model whose template opens the thought, as R1's distilled models' do; its second thought doesn't end."""
 
-    class Opened(Fives):
-        positions = 100
+    positions = 200
+    openings: list = []  # noqa: RUF012
 
-        class tokenizer(Fives.tokenizer):
-            @staticmethod
-            def apply_chat_template(messages, **options):
-                return f"user: {messages[0]['content']}\nassistant: <think>\n"
+    class tokenizer(Fives.tokenizer):
+        @staticmethod
+        def apply_chat_template(messages, **options):
+            return f"user: {messages[0]['content']}\nassistant: <think>\n"
 
-        def sample(self, prompts, params, seeds, on_progress=None, openings=None):
-            whole = "so it is 5</think><answer>5</answer>"
-            return [Completion([1], whole, True), Completion([1], "\\boxed{5}, but wait", False)]
+    def sample(self, prompts, params, seeds, on_progress=None, openings=None):
+        self.openings.extend(openings or [])
+        whole = Completion([1], "so it is 5</think><answer>5</answer>", True)
+        return [whole, Completion([1], "\\boxed{5}, but wait", False)][: len(prompts)]
 
+
+@pytest.fixture
+def opened(model, monkeypatch) -> Path:
     monkeypatch.setattr(examination, "load_sampler", lambda folder, engine, batch_size: Opened())
-    found = evaluate(model, PROBLEMS[:1], k=2)
+    monkeypatch.setattr(strategies, "encode", lambda tokenizer, prompts, openings: [list(prompts[0])])
+    monkeypatch.setattr(Opened, "openings", [])
+    return model
+
+
+def test_a_thought_that_the_prompt_opens_is_no_reply(opened):
+    """A box in a thought that never ends is no answer."""
+    found = evaluate(opened, PROBLEMS[:1], k=2)
     assert [row["well_formed"] for row in found.rows] == [True, False]
     assert [row["answer"] for row in found.rows] == ["5", None]
+
+
+def test_a_strategy_goes_on_with_a_thought_that_the_prompt_opens(opened):
+    forced = {"name": "budget_forcing", "args": {"wait": "wait"}}
+    found = evaluate(opened, PROBLEMS[:1], k=1, max_new_tokens=9, strategy=forced, budget=2)
+    assert Opened.openings[-1] == "<think>so it is 5 wait"
+    assert [row["completion"] for row in found.rows] == ["<think>so it is 5 waitso it is 5</think><answer>5</answer>"]
 
 
 def test_every_problem_is_asked_k_times_with_random_numbers_of_its_own(model):

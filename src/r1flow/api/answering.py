@@ -20,11 +20,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from r1flow.api.examination import prompt_in_template, with_opened_thought
+from r1flow.api.examination import prompt_in_template
 from r1flow.core.errors import UserError
 from r1flow.core.template import Response
 from r1flow.data.passages import Passage, Passages
-from r1flow.sampling import Sampler, SamplingParams, encode, seed_of
+from r1flow.sampling import Sampler, SamplingParams, encode, seed_of, with_opened_thought
 
 ROUNDS = 3  # of look-ups and revisions, at most
 FOUND = 3  # passages for each query

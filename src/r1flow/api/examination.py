@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import model_folder
 from r1flow.core.errors import UserError
-from r1flow.core.template import THINK_OPEN, family_name
+from r1flow.core.template import family_name
 from r1flow.sampling import (
     AUTO,
     TEMPERATURE,
@@ -31,6 +31,7 @@ from r1flow.sampling import (
     SamplingParams,
     encode,
     seed_of,
+    with_opened_thought,
 )
 
 if TYPE_CHECKING:
@@ -294,16 +295,6 @@ def prompt_in_template(folder: Path, sampler: Sampler, question: str, before: Se
         return render(sampler.tokenizer, question, before)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
-
-
-def with_opened_thought(prompt: str, completion: Completion) -> Completion:
-    """The completion with the <think> that its prompt ends with, as in templates of DeepSeek-R1's distilled models.
-
-    Without it nothing would tell the reasoning from the reply.
-    """
-    if not prompt.rstrip().endswith(THINK_OPEN) or completion.text.lstrip().startswith(THINK_OPEN):
-        return completion
-    return replace(completion, text=THINK_OPEN + completion.text)
 
 
 def room_for(folder: Path, sampler: Sampler, prompts: list[str], most: int = MOST_NEW_TOKENS) -> int:

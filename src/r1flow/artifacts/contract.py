@@ -25,7 +25,15 @@ from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
 from r1flow.core.files import refuse_lfs_pointer
 from r1flow.core.limits import time_limit
-from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, RENDER_S, THINK_CLOSE, THINK_OPEN, check_tags
+from r1flow.core.template import (
+    ANSWER_CLOSE,
+    ANSWER_OPEN,
+    RENDER_S,
+    THINK_CLOSE,
+    THINK_OPEN,
+    check_tags,
+    opens_thought,
+)
 from r1flow.model.weights import (
     AGAIN,
     FLOATS,
@@ -231,7 +239,7 @@ def template_of(folder: Path) -> str | None:
 def prefilled(template: str | None) -> bool | None:
     """Whether a template's prompt opens the reasoning itself; None when only transformers could render it."""
     prompt = rendered(template)
-    return None if prompt is None else prompt.rstrip().endswith(THINK_OPEN)
+    return None if prompt is None else opens_thought(prompt)
 
 
 def drops_question(template: str | None) -> bool:

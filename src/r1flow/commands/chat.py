@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from r1flow.api.examination import load_chat_sampler, prompt_in_template, with_opened_thought
+from r1flow.api.examination import load_chat_sampler, prompt_in_template
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import add_sampling, parts_of, tell
 from r1flow.core.errors import UserError, printable
-from r1flow.sampling import SamplingParams, seed_of
+from r1flow.sampling import SamplingParams, seed_of, with_opened_thought
 
 DIM, PLAIN = "\033[2m", "\033[0m"
 

@@ -22,12 +22,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from r1flow.api.examination import load_chat_sampler, prompt_in_template, room_for, with_opened_thought
+from r1flow.api.examination import load_chat_sampler, prompt_in_template, room_for
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import add_sampling, parts_of
 from r1flow.core.errors import UserError
 from r1flow.core.template import prompt_ids
-from r1flow.sampling import Completion, SamplingParams, seed_of
+from r1flow.sampling import Completion, SamplingParams, seed_of, with_opened_thought
 
 HOST = "127.0.0.1"
 LARGEST_REQUEST = 1_000_000  # bytes

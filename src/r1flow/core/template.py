@@ -50,6 +50,11 @@ def family_name(name: str) -> str:
     return f"own_{name}" if name in (GENERAL, REASONING) else name
 
 
+def opens_thought(prompt: str) -> bool:
+    """Whether a prompt ends with <think>, as by the chat templates of DeepSeek-R1's distilled models."""
+    return prompt.rstrip().endswith(THINK_OPEN)
+
+
 class Response(str):
     """A model's response: text, and the parts of it, each found once, when it is first asked for.
 

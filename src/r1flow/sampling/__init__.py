@@ -15,7 +15,7 @@ numbers, and the others their own. Stages sample through shards.py, so that a ki
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.steps import STEP_MARKS
-from r1flow.core.template import THINK_OPEN, prompt_ids
+from r1flow.core.template import THINK_OPEN, opens_thought, prompt_ids
 
 SHOWN_PROMPT = 80  # characters of a prompt in a refusal
 # The options of each engine besides the batch size, with their types; for vllm they have vLLM's own names.
@@ -84,6 +84,13 @@ class Completion:
     ids: list[int]  # with the end-of-text token, if it was generated
     text: str  # decoded without special tokens; the tags are ordinary tokens and stay
     finished: bool  # ended by itself within max_new_tokens
+
+
+def with_opened_thought(prompt: str, completion: Completion) -> Completion:
+    """The completion with the <think> of its prompt, without which nothing tells the reasoning from the reply."""
+    if not opens_thought(prompt) or completion.text.lstrip().startswith(THINK_OPEN):
+        return completion
+    return replace(completion, text=THINK_OPEN + completion.text)
 
 
 class Sampler(Protocol):
@@ -175,7 +182,7 @@ def encode(tokenizer: Any, prompts: list[str], openings: Sequence[Opening] | Non
     for number, (prompt, opening) in enumerate(zip(prompts, openings or [""] * len(prompts), strict=True)):
         if not isinstance(opening, str):
             begun[opening] = opening
-        elif prompt.rstrip().endswith(THINK_OPEN):
+        elif opens_thought(prompt):
             opening = opening.removeprefix(THINK_OPEN)
         if opening not in begun:
             begun[opening] = tokenizer(opening, add_special_tokens=False)["input_ids"]

@@ -32,7 +32,16 @@ from r1flow.core.metrics import normalise_answer
 from r1flow.core.rewarding import find_named
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN, render
 from r1flow.grading import generated, math
-from r1flow.sampling import Completion, OnProgress, Sampler, SamplingParams, encode, seed_of, step_ends
+from r1flow.sampling import (
+    Completion,
+    OnProgress,
+    Sampler,
+    SamplingParams,
+    encode,
+    seed_of,
+    step_ends,
+    with_opened_thought,
+)
 from r1flow.sampling.step_search import STEP_STRATEGIES, check_steps
 
 Turns = tuple[tuple[str, str], ...]  # (role, what it said)
@@ -349,14 +358,17 @@ def drawing(sampler: Sampler, params: SamplingParams, on_progress: OnProgress | 
         for (step, most), places in alike.items():
             asked = [requests[place] for place in places]
             stops = ends(step) if step else ()
+            prompts = [prompt_of(sampler, request) for request in asked]
             completions = sampler.sample(
-                [prompt_of(sampler, request) for request in asked],
+                prompts,
                 replace(params, max_new_tokens=most or params.max_new_tokens, stops=stops),
                 [request.seed for request in asked],
                 on_progress,
                 [request.begun or request.opening for request in asked],
             )
-            drawn.update(zip(places, completions, strict=True))
+            for place, request, prompt, completion in zip(places, asked, prompts, completions, strict=True):
+                goes_on = request.begun or request.opening
+                drawn[place] = completion if goes_on else with_opened_thought(prompt, completion)
         return [drawn[place] for place in range(len(requests))]
 
     return draw

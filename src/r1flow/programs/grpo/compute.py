@@ -56,7 +56,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops, training_flops
 from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import read_jsonl
-from r1flow.core.template import GENERAL, THINK_OPEN, Response, prompt_ids, render, unmarked
+from r1flow.core.template import GENERAL, Response, opens_thought, prompt_ids, render, unmarked
 from r1flow.grading.problems import is_coding, is_gradable
 from r1flow.model.llama import has_options
 from r1flow.model.mismatch import METRIC, MismatchWatch, with_mismatch
@@ -410,7 +410,7 @@ def log_thoughts(prompts: list[str], responses: list[Response], columns: dict[st
     tasks, thinking, lengths = columns.get("task", [None] * len(prompts)), [], []
     for prompt, response, task, ids in zip(prompts, responses, tasks, columns["completion_ids"], strict=True):
         if task != GENERAL:
-            thinking.append(Response.parse(response, prefilled=prompt.rstrip().endswith(THINK_OPEN)).thinks)
+            thinking.append(Response.parse(response, prefilled=opens_thought(prompt)).thinks)
             if thinking[-1]:
                 lengths.append(len(ids))
     for name, values in (("thinking", thinking), ("thinking_length", lengths)):
