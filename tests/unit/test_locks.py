@@ -37,6 +37,15 @@ def test_what_removes_results_waits_for_the_last_run_and_keeps_new_ones_out(fold
     assert hold_run("slow")
 
 
+def test_a_run_that_is_called_lock_is_a_run_like_others(folder: Path) -> None:
+    locks = hold_run("lock")
+    with pytest.raises(UserError, match=r"^a run is live in this folder already"):
+        refuse_live(folder)
+    for lock in locks:
+        lock.close()
+    assert refuse_live(folder)
+
+
 def test_the_lock_of_a_run_says_when_it_began() -> None:
     hold_run("early")
     before = live_lock("early").stat().st_mtime_ns

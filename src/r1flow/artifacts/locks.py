@@ -39,7 +39,7 @@ def took(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
 
 def is_held(path: Path) -> bool:
     """Whether a process has the lock."""
-    if not path.exists():
+    if not path.is_file():  # a folder is a run's of this name
         return False
     with path.open("a") as file:
         return not took(file)

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
+from r1flow.artifacts.locks import LIVE, PINNED
 from r1flow.core.errors import UserError, did_you_mean, faults_in, nearest_word, raise_faults
 from r1flow.core.files import read_yaml
 from r1flow.data import sources
@@ -231,6 +232,8 @@ def run_name(given: Any) -> str:
             f"run: {given!r} can't name a folder; use letters, digits, _ . and -, at most 100 of them, and begin with a"
             " letter or digit"
         )
+    if str(given) in (LIVE.name, PINNED.name):
+        raise UserError(f"run: {str(given)!r} is a file of r1flow's own in scratch/; use another name")
     return str(given)
 
 
