@@ -120,6 +120,17 @@ def test_a_folder_from_outside_counts_by_its_files(tmp_path, monkeypatch):
     assert same != provenance.identify_input(Path("a"))["sha256"]
 
 
+def test_of_a_folder_from_outside_every_file_counts_that_is_not_hidden(tmp_path):
+    (tmp_path / "problems/.git").mkdir(parents=True)
+    (tmp_path / "problems/costs.json").write_text("1")  # a stage's record would be called so
+    before = provenance.content(tmp_path / "problems")
+    for hidden in (".git/index", ".DS_Store"):
+        (tmp_path / "problems" / hidden).write_text("1")
+    assert provenance.content(tmp_path / "problems") == before
+    (tmp_path / "problems/costs.json").write_text("2")
+    assert provenance.content(tmp_path / "problems") != before
+
+
 def test_an_edit_that_keeps_size_and_time_is_seen(folder):
     weights = folder / "model/weights"
     with manifest.Hashes(folder) as remembered:

@@ -91,12 +91,16 @@ def is_stage(folder: Path) -> bool:
 
 
 def content(path: Path) -> str:
-    """The sha256 of a file, or of the listing of a folder."""
+    """The sha256 of a file, or a folder's listing without hidden files (git's, an editor's); no stage reads these."""
     with manifest.Hashes(path) as remembered:
         if path.is_file():
             return remembered(path)
-        listing = json.dumps(manifest.manifest_of_files("", path, remembered)["files"], sort_keys=True)
-        return hashlib.sha256(listing.encode()).hexdigest()
+        files = {}
+        for file in path.rglob("*"):
+            name = str(file.relative_to(path))
+            if file.is_file() and "/." not in f"/{name}":
+                files[name] = {"sha256": remembered(file), "size": file.stat().st_size}
+        return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
