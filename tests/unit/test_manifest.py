@@ -142,6 +142,18 @@ def test_an_edit_that_keeps_size_and_time_is_seen(folder):
         assert "model/weights" in manifest.broken(folder, remembered)
 
 
+def test_folders_with_long_paths_are_hashed_once_each_also_where_they_end_alike(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    places = [tmp_path / letter / ("é" * 100) / ("b" * 100) for letter in "xy"]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "weights").write_text(place.parts[-3])
+    first = [provenance.content(place) for place in places]
+    monkeypatch.setattr(manifest, "sha256", None)
+    assert first[0] != first[1]
+    assert [provenance.content(place) for place in places] == first
+
+
 def test_what_has_not_changed_is_hashed_once(folder, monkeypatch):
     hashed = []
     digest = manifest.sha256

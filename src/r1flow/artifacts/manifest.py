@@ -151,7 +151,8 @@ class Hashes:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.memory = HASHES / f"{str(folder).replace('/', '.')}.json"
+        # Names may have 255 bytes. Folders that end alike share a file, in which each path is whole.
+        self.memory = HASHES / f"{str(folder).replace('/', '.')[-50:]}.json"
         try:
             self.known: dict[str, list[Any]] = dict(read_json(self.memory))
         except (OSError, ValueError, TypeError):
