@@ -10,7 +10,7 @@ from documented import as_documented
 import r1flow
 from r1flow.api import examination
 from r1flow.api.by_strategy import strategy_given
-from r1flow.api.examination import evaluate, problems_to_ask
+from r1flow.api.examination import evaluate, problems_to_ask, prompt_in_template
 from r1flow.api.tables import read_table, write_table
 from r1flow.commands.cli import main
 from r1flow.core.errors import UserError
@@ -171,6 +171,15 @@ def test_what_cannot_be_graded_or_came_before_is_left_out_and_counted(model):
     found = evaluate(model, PROBLEMS, k=1)
     assert found.left_out == {"repeated": 1, "ungradable": 1} and found.metrics["n_problems"] == 2
     assert str(found).endswith("problems left out: 1 repeated, 1 ungradable")
+
+
+@pytest.mark.parametrize("text", ["What is \ud83d?", "What is \udcff?"])
+def test_a_question_that_is_no_unicode_is_a_line_wherever_it_is_asked(model, text):
+    with pytest.raises(UserError, match=r"problems: row 2: question: it has half a surrogate pair"):
+        problems_to_ask([PROBLEMS[0], {"question": text, "answer": "5"}], "question", "answer")
+    for question, before in ((text, []), ("What?", [{"role": "user", "content": text}])):
+        with pytest.raises(UserError, match="half a surrogate pair"):
+            prompt_in_template(model, None, question, before)
 
 
 def test_rows_of_a_data_stage_are_graded_by_their_familys_scorer(model):
