@@ -58,6 +58,22 @@ def test_without_a_seed_the_same_question_gets_other_replies(address):
     assert len(told) > 1
 
 
+def test_a_reply_ends_before_the_first_stop_word_that_it_has(address):
+    [whole] = ask(address, seed=3, max_tokens=40).json()["choices"]
+    text = whole["message"]["content"]
+    word = text[len(text) // 2 :][:2]
+    for stop in (word, ["no such word", word, ""]):
+        [choice] = ask(address, seed=3, max_tokens=40, stop=stop).json()["choices"]
+        assert choice["message"]["content"] == text.partition(word)[0].strip() and choice["finish_reason"] == "stop"
+    for stop in (None, [], "", "no such word"):
+        assert ask(address, seed=3, max_tokens=40, stop=stop).json()["choices"] == [whole]
+
+
+def test_the_newer_name_of_the_length_counts_beside_an_older_one_that_is_null(address):
+    assert ask(address, max_tokens=None, max_completion_tokens=3).json()["usage"]["completion_tokens"] <= 3
+    assert ask(address, max_completion_tokens=0).status_code == 400
+
+
 def test_a_request_that_names_no_length_gets_a_reply_where_the_usual_one_has_no_room(tmp_path):
     make_model(tmp_path)  # of 128 positions
     answer = serve.answerer(tmp_path, "auto", USUAL, 512)
@@ -94,6 +110,7 @@ WRONG = {
     "top_p 0": ({"top_p": 0}, "top_p: "),
     "no room": ({"max_tokens": 0}, "max_tokens: "),
     "two replies": ({"n": 2}, "n: "),
+    "stop words that are none": ({"stop": [5]}, "stop"),
     "a question too long": ({"messages": [{"role": "user", "content": "7" * 500}]}, "128"),
 }
 
@@ -113,6 +130,8 @@ def test_only_json_from_this_machine_and_of_a_bounded_size_is_read(address):
     assert httpx.get(f"{address}/v1/models", headers={"Host": "evil.example"}).status_code == 403
     assert httpx.post(place, content="[" * 100_000, headers=as_json).status_code == 400
     assert httpx.post(place, content="[1]", headers=as_json).status_code == 400
+    half = json.dumps({"messages": [{"role": "user", "content": "\ud83d"}]})
+    assert "half a surrogate pair" in httpx.post(place, content=half, headers=as_json).json()["error"]["message"]
     connection = http.client.HTTPConnection(address.removeprefix("http://"))
     connection.putrequest("POST", "/v1/chat/completions")  # headers alone: the server doesn't wait for such a body
     for name, value in {**as_json, "Content-Length": "1000001"}.items():

@@ -6,15 +6,16 @@
     → {"choices": [{"message": {"content": "…5", "reasoning_content": "2 + 3 = 5", …}, "finish_reason": "stop"}], …}
 
 Reasoning is told apart from the reply, as DeepSeek's own API does. Questions are answered one after another. With
-`stream` a reply comes in one piece, when it is whole. Left out: tools, several replies to a question, and OpenAI's
-other options, which are ignored.
+`stream` a reply comes in one piece, when it is whole; with `stop` it ends before such a word. Left out: tools, several
+replies to a question, and OpenAI's other options, which are ignored.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -58,6 +59,7 @@ class Request(BaseModel):
     top_p: float
     max_tokens: int | None = Field(default=None, ge=1)  # None: as many as there is room for, up to the usual
     seed: int = Field(ge=0)
+    stop: str | list[str] = []  # a reply ends before the first of these that it has
     n: Literal[1] = 1
 
 
@@ -119,7 +121,8 @@ def answerer(model: Path, engine: str, usual: Mapping[str, Any], longest: int) -
         seed = seed_of(request.seed, last["content"], asked if sent.get("seed") is None else 0)
         [drawn] = sampler.sample([prompt], params, [seed])
         asked += 1
-        completion = with_opened_thought(prompt, drawn)
+        words = [request.stop] if isinstance(request.stop, str) else request.stop
+        completion = with_opened_thought(prompt, ended_at(drawn, words))
         return told_as_openai(str(model), completion, len(prompt_ids(sampler.tokenizer, [prompt])[0]))
 
     return answer
@@ -127,13 +130,20 @@ def answerer(model: Path, engine: str, usual: Mapping[str, Any], longest: int) -
 
 def request_of(sent: dict[str, Any], usual: Mapping[str, Any]) -> Request:
     """The request with the usual values of what it doesn't set; raises UserError naming what is wrong."""
-    newer = {"max_tokens": sent["max_completion_tokens"]} if sent.get("max_completion_tokens") else {}
-    given = {name: value for name, value in {**newer, **sent}.items() if value is not None}
+    given = {name: value for name, value in sent.items() if value is not None}
+    if "max_completion_tokens" in given:  # its newer name
+        given.setdefault("max_tokens", given["max_completion_tokens"])
     try:
         return Request.model_validate({**usual, **given})
     except ValidationError as error:
         [first, *_] = error.errors(include_url=False)
         raise UserError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def ended_at(completion: Completion, words: Iterable[str]) -> Completion:
+    """The completion up to the first of these words; its tokens are still all that were drawn."""
+    begins = [completion.text.find(word) for word in words if word in completion.text and word]
+    return replace(completion, text=completion.text[: min(begins)], finished=True) if begins else completion
 
 
 def told_as_openai(model: str, completion: "Completion", prompt_tokens: int) -> dict[str, Any]:
