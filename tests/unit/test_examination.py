@@ -153,6 +153,26 @@ def test_a_strategy_that_cannot_be_used_alone_is_one_line(model, given, said):
     assert str(refusal.value).startswith(said) and "\n" not in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "conf/strategy/mine.yaml: it has not one strategy"),
+        ("- 3", "conf/strategy/mine.yaml: it has not one strategy"),
+        ("mine: {}\nother: {}", "conf/strategy/mine.yaml: it has not one strategy; write mine: {name: …, args: {…}}"),
+        ("mine:", "strategies.mine: None; write it with the keys name and args"),
+        ("mine: [3]", "strategies.mine: [3]; write it with the keys name and args"),
+        ("mine: {name: direct, arg: {most: 3}}", "strategies.mine: {'name': 'direct', 'arg': {'most': 3}}; write it"),
+        ("mine: {name: direct, args: [3]}", "strategies.mine.args: "),
+    ],
+)
+def test_a_strategys_file_that_has_none_is_one_line(model, text, said):
+    Path("conf/strategy").mkdir(parents=True)
+    Path("conf/strategy/mine.yaml").write_text(text)
+    with pytest.raises(UserError) as refusal:
+        evaluate(model, PROBLEMS[:1], max_new_tokens=9, strategy="mine")
+    assert str(refusal.value).startswith(said) and "\n" not in str(refusal.value)
+
+
 def test_samples_have_the_columns_of_a_runs_and_means_are_over_problems(model):
     found = evaluate(model, PROBLEMS[:2], k=2)
     assert [row["correct"] for row in found.rows] == [True, True, False, False]

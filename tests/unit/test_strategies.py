@@ -227,9 +227,38 @@ def gives_text(attempt: Attempt):
     return "7"
 
 
+def ends_at_once(attempt: Attempt):
+    if attempt.affords(9):
+        yield attempt.samples(9)
+
+
+def asks_without_a_list(attempt: Attempt):
+    yield attempt.again(opening="so")
+
+
+def asks_for_texts(attempt: Attempt):
+    yield [attempt.question]
+
+
+def asks_for_a_step_of_no_rule(attempt: Attempt):
+    yield [attempt.again(step="claus", most=4)]
+
+
+def asks_a_scorer_that_is_not_there(attempt: Attempt):
+    attempt.score("by_lenght", (yield attempt.samples(1)))
+
+
 @pytest.mark.parametrize(
     ("strategy", "said"),
     [
+        (ends_at_once, "strategies.mine: it asks for nothing"),
+        (asks_without_a_list, "strategies.mine: it asks for something else than a list of requests"),
+        (asks_for_texts, "strategies.mine: it asks for something else than a list of requests"),
+        (asks_for_a_step_of_no_rule, "strategies.mine: it asks for a step by the rule 'claus'; did you mean 'clause'?"),
+        (
+            asks_a_scorer_that_is_not_there,
+            "strategies.mine: there is no scorer 'by_lenght' here; did you mean 'by_length'?",
+        ),
         (greedy_for_samples, "strategies.mine: what it asks for may take 150 tokens, and 100 of 100 are left"),
         (asks_for_nothing, "strategies.mine: it asks for nothing"),
         (gives_text, "strategies.mine: it returned str; return the completion that it chose"),
@@ -240,6 +269,21 @@ def test_a_strategy_that_breaks_the_rules_is_named_in_a_line(strategy: Callable,
     with pytest.raises(UserError) as refusal:
         run_together([(attempt, strategy(attempt))], lambda asked: [*map(drawn, asked)])
     assert str(refusal.value).startswith(said) and "\n" not in str(refusal.value)
+
+
+def test_a_request_may_be_made_of_lists_as_completions_have_them() -> None:
+    """`begun` of a sample's ids, and turns before as lists."""
+
+    def mine(attempt: Attempt):
+        [sample] = yield attempt.samples(1)
+        before = [["user", attempt.question], ["assistant", sample.text]]
+        [more] = yield [attempt.again("Again.", before=before, begun=sample.ids, most=4)]
+        return more
+
+    attempt = attempt_at("mine", 2)
+    asked = []
+    run_together([(attempt, mine(attempt))], lambda requests: asked.extend(requests) or [*map(drawn, requests)])
+    assert asked[1].begun == tuple(drawn(asked[0]).ids) and asked[1].before[0] == ("user", attempt.question)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Answers by a strategy of search at test time (sampling/strategies.py), for `evaluate`, without a run.
 
-    strategy_given("self_consistency")                  ("self_consistency", {"name": "self_consistency", "args": {}})
+    strategy_given("self_consistency")                  ("self_consistency", {})
     strategy_given({"name": "my_strategies.patient", "args": {"most": 8}})
 
 A run compares strategies at equal budgets, with scorers that it has trained: its stage `search` (docs/strategies.md).
@@ -23,12 +23,15 @@ def strategy_given(given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]
     """A strategy's label, and its name and arguments: those of its file in FOLDER, where that has one of its name."""
     if isinstance(given, str):
         file = FOLDER / f"{given}.yaml"
-        [(label, part)] = read_yaml(file).items() if file.is_file() else [(given, {})]
+        found = read_yaml(file) if file.is_file() else {given: {}}
+        if not isinstance(found, dict) or len(found) != 1:
+            raise UserError(f"{file}: it has not one strategy; write {given}: {{name: …, args: {{…}}}}")
+        [(label, part)] = found.items()
     elif isinstance(given, Mapping) and isinstance(given.get("name"), str) and given.keys() <= {"name", "args"}:
         label, part = given["name"], given
     else:
         raise UserError(f"strategy: {given!r}; give a name, or {{'name': …, 'args': {{…}}}}")
-    return label, {"name": part.get("name") or label, "args": dict(part.get("args") or {})}
+    return label, part
 
 
 def answers_by(
@@ -51,7 +54,7 @@ def answers_by(
     check_votes(label, part)
     if budget < 1:
         raise UserError(f"budget: {budget}; use 1 or more, in samples of {longest} tokens")
-    if (scorer := part["args"].get("scorer", OWN_LOGPROB)) != OWN_LOGPROB:
+    if (scorer := (part.get("args") or {}).get("scorer", OWN_LOGPROB)) != OWN_LOGPROB:
         raise UserError(
             f"strategy: {label} asks {scorer}, which is a model of a run; use the scorer {OWN_LOGPROB}, or the"
             " experiment search_tiny"

@@ -27,9 +27,10 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, NamedTuple
 
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.metrics import normalise_answer
 from r1flow.core.rewarding import find_named
+from r1flow.core.steps import STEP_MARKS
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN, render
 from r1flow.grading import generated, math
 from r1flow.sampling import (
@@ -109,12 +110,19 @@ class Attempt:
         return requests
 
     def again(
-        self, question: str | None = None, opening: str = "", before: Turns = (), **of_step: Any
+        self,
+        question: str | None = None,
+        opening: str = "",
+        before: Sequence[Sequence[str]] = (),
+        begun: Sequence[int] = (),
+        **of_step: Any,
     ) -> SampleRequest:
         """A request that depends on earlier completions: other random numbers than theirs."""
         seed = seed_of(self.seed, f"{self.problem_id}/{self.label}", self.dependent)
         self.dependent += 1
-        return SampleRequest(self.question if question is None else question, seed, opening, before, **of_step)
+        turns = tuple((role, said) for role, said in before)  # tuples, since requests are compared by their hash
+        asked = self.question if question is None else question
+        return SampleRequest(asked, seed, opening, turns, tuple(begun), **of_step)
 
     def answer(self, sample: Completion) -> str | None:
         """The answer in a sample, as evaluations read it leniently; None without one."""
@@ -122,6 +130,11 @@ class Attempt:
         return answer if answer and answer.strip() else None
 
     def reads(self, scorer: str) -> int:
+        """How many tokens a scorer reads for each one of a sample; raises UserError for a scorer that isn't there."""
+        if scorer not in self.scorers:
+            raise UserError(
+                f"strategies.{self.label}: there is no scorer {scorer!r} here{did_you_mean(scorer, [*self.scorers])}"
+            )
         return self.scorers[scorer].reads
 
     def score(self, scorer: str, samples: Sequence[Completion]) -> list[float]:
@@ -374,6 +387,19 @@ def drawing(sampler: Sampler, params: SamplingParams, on_progress: OnProgress | 
     return draw
 
 
+def check_requests(attempt: Attempt, requests: Any) -> None:
+    """Raise UserError for what a strategy yields that is no list of requests, or none that can be drawn."""
+    where = f"strategies.{attempt.label}: it asks for"
+    if not requests:
+        raise UserError(f"{where} nothing; return a completion instead, or first yield attempt.samples(1)")
+    if not isinstance(requests, list) or not all(isinstance(each, SampleRequest) for each in requests):
+        raise UserError(
+            f"{where} something else than a list of requests; yield attempt.samples(1) or [attempt.again(…)]"
+        )
+    for step in {each.step for each in requests} - {"", *STEP_MARKS}:
+        raise UserError(f"{where} a step by the rule {step!r}{did_you_mean(step, list(STEP_MARKS))}")
+
+
 def run_together(
     begun: Sequence[tuple[Attempt, Strategy]], draw: DrawRequests, on_round: OnProgress | None = None
 ) -> list[Completion]:
@@ -385,12 +411,11 @@ def run_together(
     """
     drawn: dict[SampleRequest, Completion] = {}
     chosen: dict[int, Completion] = {}
-    asked = {number: next(strategy) for number, (_, strategy) in enumerate(begun)}
+    asked = {number: next(strategy, []) for number, (_, strategy) in enumerate(begun)}
     while asked:
         for number, requests in asked.items():
             attempt = begun[number][0]
-            if not requests:
-                raise UserError(f"strategies.{attempt.label}: it asks for nothing; return a completion instead")
+            check_requests(attempt, requests)
             attempt.reserve(sum(each.most or attempt.longest for each in requests), "what it asks for")
         # In the order in which they are asked for.
         distinct = dict.fromkeys(chain.from_iterable(asked.values()))
