@@ -151,8 +151,7 @@ class Hashes:
     """
 
     def __init__(self, folder: Path) -> None:
-        # Names may have 255 bytes. Folders that end alike share a file, in which each path is whole.
-        self.memory = HASHES / f"{str(folder).replace('/', '.')[-50:]}.json"
+        self.memory = HASHES / f"{str(folder).replace('/', '.')}.json"
         try:
             self.known: dict[str, list[Any]] = dict(read_json(self.memory))
         except (OSError, ValueError, TypeError):

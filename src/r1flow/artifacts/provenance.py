@@ -70,13 +70,18 @@ def identify_input(path: Path) -> dict[str, str]:
     folder = path.parent if path.name in (manifest.MANIFEST, "model") else path
     written = folder / manifest.MANIFEST
     if is_stage(folder):
-        with manifest.Hashes(folder) as remembered:
+        with hashes_of(folder) as remembered:
             if fault := manifest.broken(folder, remembered):
                 raise UserError(f"{fault}; run the stage that made {folder} again")
         return {"stage": manifest.read_manifest(written)["stage"], "sha256": manifest.sha256(written)}
     if not path.exists():
         raise UserError(f"{path} is missing; check the path, or run the stage that makes it")
     return {"path": str(path), "sha256": content(path)}
+
+
+def hashes_of(source: Path) -> manifest.Hashes:
+    """The cache of an input's hashes, named by the end of its path: names may have 255 bytes. Paths in it are whole."""
+    return manifest.Hashes(Path(str(source)[-50:]))
 
 
 def is_stage(folder: Path) -> bool:
@@ -92,7 +97,7 @@ def is_stage(folder: Path) -> bool:
 
 def content(path: Path) -> str:
     """The sha256 of a file, or a folder's listing without hidden files (git's, an editor's); no stage reads these."""
-    with manifest.Hashes(path) as remembered:
+    with hashes_of(path) as remembered:
         if path.is_file():
             return remembered(path)
         files = {}
