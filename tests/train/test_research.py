@@ -110,6 +110,12 @@ def test_lines_end_where_editors_end_them_so_that_rows_stay_whole(tmp_path):
     assert (found.line, found.text.split()) == (1, ["one", "two", "three"])
 
 
+def test_what_editors_write_before_a_text_is_no_part_of_it(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "sheep eat"}\n')
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfa hat")
+    assert {each.text for each in Passages(tmp_path).find("hat sheep", 3)} == {"a hat", "sheep eat"}
+
+
 def test_the_same_question_has_the_same_folder_and_another_one_another():
     asked = dict.fromkeys(ASKED, 1) | {"question": "Who built it?"}
     first, second = (Namespace(**asked, command=object()) for _ in range(2))
@@ -259,10 +265,36 @@ def test_a_model_that_r1flow_serves_and_one_in_this_process_are_asked_alike(mode
         (["--found", "-1"], "found: -1"),
         (["--folder", "no/texts"], "no/texts: there is no such folder"),
         (["--temperature", "-1"], "temperature: -1.0"),
+        (["--report", "--gold", "Anna"], "--gold: a report has no answer"),
+        (["--engine", "r1flow"], "--engine: a server samples with its own"),
+        (["--out", "{notes}/old/turns"], "it is in the folder of the texts"),
     ],
 )
 def test_mistakes_are_a_line_before_anything_is_asked(model, notes, capsys, more, said):
     with FakeServer(answer=replies()) as server:
-        assert ask(server, model, notes, *more) == 2
+        assert ask(server, model, notes, *(word.format(notes=notes) for word in more)) == 2
         assert server.bodies == []
     assert said in capsys.readouterr().err
+
+
+def test_a_servers_word_for_a_model_needs_a_server(model, notes, capsys):
+    assert main(["research", QUESTION, "--model", str(model), "--folder", str(notes), "--served", "m"]) == 2
+    assert "--served: it is a server's word" in capsys.readouterr().err
+
+
+def test_the_turns_beside_the_texts_are_no_texts_of_the_next_question(model, notes, monkeypatch, capsys):
+    """In the folder where one asks, `research/` would be read from the second question on."""
+    monkeypatch.chdir(notes)
+    assert main(["research", QUESTION, "--model", str(model), "--folder", "."]) == 2
+    assert "it is in the folder of the texts, ." in capsys.readouterr().err and not Path("research").exists()
+
+
+def test_a_report_without_a_valid_section_is_no_answer(model, notes, capsys):
+    def answer(body: dict[str, Any] | None) -> Reply:
+        if body is None:
+            return MODELS
+        return says('{"sections": ["Sheep"]}' if "Plan a short" in body["messages"][0]["content"] else "Sheep eat.")
+
+    with FakeServer(answer=answer) as server:
+        assert ask(server, model, notes, "--report") == 1
+    assert "*No valid section was written.*" in capsys.readouterr().out

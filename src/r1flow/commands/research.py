@@ -27,7 +27,7 @@ from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import add_json, add_sampling, cut, tell
 from r1flow.core.errors import UserError, printable
 from r1flow.core.files import write_whole
-from r1flow.sampling import SamplingParams
+from r1flow.sampling import AUTO, SamplingParams
 
 if TYPE_CHECKING:
     from r1flow.api.answering import Chat, Exchange, Research
@@ -60,8 +60,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the answer; the exit code is 1 where the model gave none."""
-    from r1flow.api.answering import check_counts, research, research_report
+    """Print the answer; the exit code is 1 where the model gave none, nor a section of a report."""
+    from r1flow.api.answering import Section, check_counts, research, research_report
     from r1flow.data.passages import Passages
 
     check_counts(arguments.rounds, arguments.found)
@@ -69,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--gold has no word; write the right answer")
     if not arguments.question.strip():
         raise UserError("QUESTION is empty; write a question in quotes")
+    out = arguments.out or Path("research", named(arguments))
+    check_together(arguments, out)
     passages = Passages(arguments.folder)
     chat = load_chat(arguments)
     if arguments.report:
@@ -78,11 +80,25 @@ def run(arguments: argparse.Namespace) -> int:
     told = done.as_dict() | {"model": str(arguments.model), "folder": str(arguments.folder)}
     if arguments.gold is not None:
         grade_turns(told["turns"], arguments.gold)
-    out = arguments.out or Path("research", named(arguments))
     keep(out, told, done)
     told["out"] = str(out)
     tell(told, printable("\n".join(research_told(done, told))), arguments.json)
-    return int(not (done.answer or done.text))
+    return int(not (done.answer or any(isinstance(turn.said, Section) for turn in done.turns)))
+
+
+def check_together(arguments: argparse.Namespace, out: Path) -> None:
+    """Refuse options that would have no effect beside others, and turns among the texts, where the next one reads them.
+
+    Raises UserError.
+    """
+    if arguments.report and arguments.gold is not None:
+        raise UserError("--gold: a report has no answer that is right or wrong; leave out --gold or --report")
+    if arguments.served is not None and arguments.url is None:
+        raise UserError("--served: it is a server's word for the model; name the server with --url, or leave it out")
+    if arguments.url is not None and arguments.engine != AUTO:
+        raise UserError("--engine: a server samples with its own; leave out --engine or --url")
+    if out.resolve().is_relative_to(arguments.folder.resolve()):
+        raise UserError(f"--out {out}: it is in the folder of the texts, {arguments.folder}; name one outside of it")
 
 
 def load_chat(arguments: argparse.Namespace) -> "Chat":

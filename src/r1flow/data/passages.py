@@ -105,7 +105,7 @@ def passages_in(path: Path) -> Iterator[tuple[int, str]]:
     """The line of each passage of a file, and its text; raises UserError."""
     try:
         # Not at U+2028 and the like, where splitlines would cut a row of JSON in two.
-        lines = re.split(r"\r\n?|\n", read_bounded(path, MOST_OF_A_FILE).decode())
+        lines = re.split(r"\r\n?|\n", read_bounded(path, MOST_OF_A_FILE).decode("utf-8-sig"))
     except (OSError, ValueError) as error:  # ValueError: it is too large, or no UTF-8
         raise UserError(f"{path}: can't be read as text ({error}); take it out of the folder") from None
     begin, paragraph = 1, []
