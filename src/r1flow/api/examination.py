@@ -284,7 +284,7 @@ def question_in(row: Mapping[str, Any], column: str, place: str) -> str:
     if not asked.strip():
         is_none = "is neither a text nor a conversation with one question"
         raise UserError(f"{place}: {column} {is_none}; name the column of the questions")
-    check_whole(f"{place}: {column}", asked)
+    check_unicode(f"{place}: {column}", asked)
     return asked
 
 
@@ -293,14 +293,14 @@ def prompt_in_template(folder: Path, sampler: Sampler, question: str, before: Se
     from r1flow.core.template import render
 
     for text in (question, *(turn["content"] for turn in before)):
-        check_whole("the question", text)
+        check_unicode("the question", text)
     try:
         return render(sampler.tokenizer, question, before)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
 
 
-def check_whole(place: str, text: str) -> None:
+def check_unicode(place: str, text: str) -> None:
     """Raise UserError for a text that isn't Unicode: JSON's escapes and a terminal's bytes may be such."""
     try:
         text.encode()
