@@ -462,6 +462,16 @@ def test_a_model_that_was_not_evaluated_says_so(project):
     assert "not evaluated" in export.card(stage, stage)
 
 
+def test_a_card_shows_how_to_use_what_the_stage_made(project):
+    """A reward model, asked as a language model, writes nonsense and no warning."""
+    stage = (project / "results/new/align_rl").rename(project / "results/new/process_reward")
+    card = export.card(stage, stage)
+    assert "AutoModelForSequenceClassification" in card and "CausalLM" not in card
+    assert "pipeline_tag: text-classification\n" in card and "<think>" not in card
+    card = export.card(stage.rename(stage.with_name("zero_rl")), stage.with_name("zero_rl"))
+    assert "AutoModelForCausalLM" in card and "pipeline_tag: text-generation\n" in card and "<think>" in card
+
+
 def test_numbers_that_are_not_an_evaluations_of_this_very_model_are_on_no_card(project, capsys):
     evaluation = project / "results/new/evaluate/align_rl"
     evaluate(evaluation, "0ther")

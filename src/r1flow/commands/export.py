@@ -18,30 +18,22 @@ from r1flow.artifacts.folders import model_folder
 from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256, sync
 from r1flow.core.errors import UserError
 from r1flow.model.weights import check_finite
-from r1flow.recipe.stages import STAGES
+from r1flow.recipe.stages import JUDGES, STAGES
 from r1flow.tracking import spool
 
 CARD = """\
 ---
 library_name: transformers
-pipeline_tag: text-generation
+pipeline_tag: {does}
 tags: [r1flow, reasoning, {stage}]{license}
 ---
 
 # {stage} of the run {run}
 
-Made by the stage `{stage}` of r1flow, a small reproduction of DeepSeek-R1's recipe (arXiv 2501.12948). It reasons
-between `<think>` tags and gives its answer between `<answer>` tags.
+Made by the stage `{stage}` of r1flow, a small reproduction of DeepSeek-R1's recipe (arXiv 2501.12948). {about}
 
 ```python
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-model, tokenizer = AutoModelForCausalLM.from_pretrained("."), AutoTokenizer.from_pretrained(".")
-chat = [{{"role": "user", "content": "What is 8 + 16 - 19?"}}]
-prompt = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-ids = tokenizer(prompt, return_tensors="pt", add_special_tokens=False).input_ids
-print(tokenizer.decode(model.generate(ids, max_new_tokens=192)[0]))
-```
+{use}```
 
 ## Results
 
@@ -56,6 +48,27 @@ The stage's configuration:
 ```yaml
 {config}
 ```
+"""
+ANSWERS = "It reasons\nbetween `<think>` tags and gives its answer between `<answer>` tags."
+ASK = """\
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model, tokenizer = AutoModelForCausalLM.from_pretrained("."), AutoTokenizer.from_pretrained(".")
+chat = [{"role": "user", "content": "What is 8 + 16 - 19?"}]
+prompt = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+ids = tokenizer(prompt, return_tensors="pt", add_special_tokens=False).input_ids
+print(tokenizer.decode(model.generate(ids, max_new_tokens=192)[0]))
+"""
+SCORES = "It is a\nsequence classifier: it scores a response to a question from 0 to 1."
+SCORE = """\
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+model, tokenizer = AutoModelForSequenceClassification.from_pretrained("."), AutoTokenizer.from_pretrained(".")
+chat = [{"role": "user", "content": "What is 8 + 16 - 19?"}]
+prompt = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+asked, answered = tokenizer([prompt, "The result is 5."], add_special_tokens=False).input_ids
+print(model(torch.tensor([[*asked, *answered, tokenizer.eos_token_id]])).logits.sigmoid().item())
 """
 LICENCE = "LICENSE"
 ALIASES = {"zero_rl": "r1-zero", "align_rl": "r1", "distill": "student"}  # of the latest export, in MLflow's registry
@@ -161,8 +174,14 @@ def refuse_overwriting(destination: Path, model: Path, force: bool) -> None:
 def card(stage: Path, base: Path) -> str:
     """The README.md of the model that the stage made, in a chain that began with the stage `base`."""
     metrics, source = evaluated(stage), read_json(base / "metrics.json").get("source") or {}
+    does, about, use = "text-generation", ANSWERS, ASK
+    if stage.name in JUDGES:
+        does, about, use = "text-classification", SCORES, SCORE
     return CARD.format(
         stage=stage.name,
+        does=does,
+        about=about,
+        use=use,
         run=stage.parent.name,
         license=f"\nlicense: {tag_of(source['license'])}" if source.get("license") else "",
         results=results_table(metrics) if metrics else "This model was not evaluated.",
