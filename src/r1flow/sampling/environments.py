@@ -222,7 +222,8 @@ class ToolSession:
 
     def made(self, text: str) -> Any:
         text = text.strip()
-        name, _, argument = text.partition(" ")
+        name = re.match(r"\S*", text)[0]  # a program often begins on the next line
+        argument = text[len(name) :]
         if name not in self.tools and len(self.tools) == 1:
             name, argument = next(iter(self.tools)), text
         if name not in self.tools:
