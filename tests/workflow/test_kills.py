@@ -106,6 +106,23 @@ def test_ctrl_c_twice_ends_with_a_line_and_what_had_begun_is_killed_and_not_fail
     assert killed <= found.keys() and set(found.values()) <= {"KILLED"}
 
 
+def test_sigterm_finishes_the_stages_at_work_and_nothing_is_called_failed(empty_checkout):
+    """As `systemctl stop`, a container's end or Slurm's time limit sends it; Snakemake would say that a job failed."""
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "experiment=r1_micro"]
+    piped = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=empty_checkout.folder, **piped) as run:
+        said = ""
+        while "data] started" not in said and (line := run.stderr.readline()):
+            said += line
+        run.terminate()
+        said += run.stderr.read()
+    assert run.returncode == 1 and "WorkflowError" not in said
+    assert said.count("SIGTERM: the stages at work are finished") == 1
+    assert said.splitlines()[-1].startswith("r1flow: stopped by SIGTERM; the same command goes on")
+    wait_for_delivery(empty_checkout.folder)
+    assert statuses(empty_checkout.folder) == {"r1_micro": "KILLED", "data · r1_micro": "FINISHED"}
+
+
 def statuses(folder: Path) -> dict[str, str]:
     """How the runs ended that MLflow has, by name; none where no run had begun."""
     if not (folder / "mlflow.db").exists():

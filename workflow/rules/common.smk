@@ -58,6 +58,8 @@ KILLED = (
     " stage was; with a smaller batch_size or trainer.per_device_train_batch_size it needs less memory, and begins again."
 )
 INTERRUPTED = "interrupted; the same command goes on where the stages were"
+STOPPING = "Will exit after finishing currently running jobs (scheduler)"  # what Snakemake says at SIGTERM, repeatedly
+STOPPED = "stopped by SIGTERM; the same command goes on with the stages that are left"
 endings = []  # what a run that failed or was interrupted says last
 
 
@@ -74,6 +76,11 @@ def is_told(record):
     if found := STAGE_FAILED.match(text):
         if found[3] == "SIGKILL":
             endings.append(f"{found[1]} was killed. {KILLED}")
+        return False
+    if text.startswith(STOPPING):
+        if STOPPED not in endings:
+            endings.append(STOPPED)
+            say("SIGTERM: the stages at work are finished, and no other begins")
         return False
     if text.startswith("WorkflowError:\nAt least one job did not complete"):
         return not endings
@@ -298,6 +305,6 @@ onsuccess:
 
 onerror:
     endings.extend(RUN.failures())
-    RUN.end("KILLED" if INTERRUPTED in endings else "FAILED", endings)
+    RUN.end("KILLED" if {INTERRUPTED, STOPPED} & {*endings} else "FAILED", endings)
     lines = [f"r1flow: {printable(ending)}" for ending in endings]
     atexit.register(print, "\n".join(lines), file=sys.stderr)
