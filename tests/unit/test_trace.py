@@ -293,6 +293,10 @@ def test_the_mlflow_run_is_the_one_that_made_these_very_outputs(run, tmp_path, m
     assert logged == [sha256(folder / "zero_rl/manifest.json") for folder in (run, other)]
     copy = make_run(tmp_path / "results/copy")  # the same bytes under another name: brought back, not computed
     assert mlflow_run(read_record(copy / "zero_rl")) == found[0]
+    same = read_json(run / "zero_rl/metrics.json")["made"]
+    by_other_code = make_run(tmp_path / "results/recoded", zero_rl={"code": "0ther", "same_bytes": same})
+    assert sha256(by_other_code / "zero_rl/manifest.json") == sha256(run / "zero_rl/manifest.json")
+    assert mlflow_run(read_record(by_other_code / "zero_rl")) == "unknown"
     assert mlflow_run(read_record(run / "base")) == "unknown"  # no run has made it
     Path("mlruns", found[0], "artifacts/provenance.json").write_text("{")
     assert mlflow_run(read_record(run / "zero_rl")) == "unknown"

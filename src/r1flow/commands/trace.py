@@ -199,7 +199,7 @@ def dvc_hashes(record: Record) -> dict[str, str]:
 
 
 def mlflow_run(record: Record) -> str:
-    """The MLflow run that made these outputs, the latest if there are more, one of this run's name first."""
+    """The MLflow run that made these outputs from the same; of several the latest, one of this run's name first."""
     uri = spool.store(record.project)["uri"]
     # None yet, or a server, which may not answer.
     if not Path(uri.removeprefix("sqlite:///")).is_file():
@@ -207,17 +207,18 @@ def mlflow_run(record: Record) -> str:
     from r1flow.tracking.mlflow_client import runs_of  # takes two seconds
 
     for run in sorted(runs_of(uri, record.stage), key=lambda run: run.data.tags.get("run") != record.run.name):
-        if logged_outputs(run.info.artifact_uri) == record.sha256:
+        if logged_making(run.info.artifact_uri) == (record.provenance["identity"], record.sha256):
             return run.info.run_id
     return UNKNOWN
 
 
-def logged_outputs(artifacts: str) -> str | None:
-    """The manifest's hash according to the provenance among an MLflow run's artifacts."""
+def logged_making(artifacts: str) -> tuple[str, str] | None:
+    """The identity and the manifest's hash according to the provenance among an MLflow run's artifacts."""
     try:
-        return provenance.read_provenance(Path(unquote(urlparse(artifacts).path), "provenance.json"))["outputs"]
+        made = provenance.read_provenance(Path(unquote(urlparse(artifacts).path), "provenance.json"))
     except (OSError, ValueError):
         return None
+    return made["identity"], made["outputs"]
 
 
 # -- in words ----------------------------------------------------------------------------------------------------
