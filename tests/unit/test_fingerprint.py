@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.metadata import PackageNotFoundError
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
@@ -206,6 +206,15 @@ def test_vllm_counts_where_it_is_the_engine_and_installing_it_moves_no_other_sta
     assert fingerprint.code_of("grpo", {"trainer": {"use_vllm": True}}).libraries == {"vllm": "0.31.0"}
     assert fingerprint.code_of("grpo", {"trainer": {"use_vllm": False}}).libraries == {}
     fingerprint.installed.cache_clear()
+
+
+def test_what_a_users_module_imports_is_a_library_of_its_stage_and_of_no_other(package, tmp_path):
+    (tmp_path / "my_rewards.py").write_text("import json\nimport my_words\nimport no_such_library\n")
+    (tmp_path / "my_words.py").write_text("def load():\n    import yaml\n")
+    package()
+    ours, theirs = fingerprint.code_of("grpo", {}), fingerprint.code_of("grpo", {"rewards": {"my_rewards.short": {}}})
+    assert theirs.libraries == ours.libraries | {"PyYAML": version("PyYAML")}
+    assert "PyYAML" not in ours.libraries
 
 
 def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_path):

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,8 @@ def code_of(program: str, config: dict[str, Any]) -> Code:
     for name in tuple(used):
         brought = BRINGS.get(name, set())
         used |= brought.union(*(BRINGS.get(inner, ()) for inner in brought))
-    versions = {LIBRARIES[name]: installed(LIBRARIES[name]) for name in sorted(used)}
+    distributions = [*(LIBRARIES[name] for name in sorted(used)), *sorted(imported_by_users(files, outside))]
+    versions = {name: installed(name) for name in distributions}
     code = Code(
         modules={name: meaning(name, path) for name, path in sorted(files.items())},
         libraries={name: number for name, number in versions.items() if number},
@@ -103,6 +104,17 @@ def code_of(program: str, config: dict[str, Any]) -> Code:
     if len(remembered_sources()) > before:
         remember()
     return code
+
+
+def imported_by_users(files: dict[str, Path], outside: set[str]) -> set[str]:
+    """The distributions that the user's own modules among these import, beside LIBRARIES."""
+    imported: set[str] = set()
+    for module, path in files.items():
+        if module.partition(".")[0] != PACKAGE.name:
+            imported |= {name.partition(".")[0] for name in read_source(module, path).imports}
+    others = (imported & outside) - LIBRARIES.keys() - sys.stdlib_module_names
+    # Asked only then: it takes most of a second.
+    return set(chain.from_iterable(packages_distributions().get(name, ()) for name in others)) if others else set()
 
 
 def compute_module(program: str) -> str:
