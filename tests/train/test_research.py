@@ -239,6 +239,27 @@ def test_a_report_has_the_planned_sections_and_its_references(model, notes, caps
     assert "## Sheep\n\n*No valid section was written.*" in told and "[1] old/bridges.md, line 3" in told
 
 
+@pytest.mark.parametrize("more", [(), ("--report",)])
+def test_what_was_said_is_kept_where_a_later_turn_cant_be_asked(more, model, notes, tmp_path, capsys):
+    def answer(body: dict[str, Any] | None) -> Reply:
+        if body is None:
+            return MODELS
+        if "Plan a short report" in asked(body):
+            return says(json.dumps({"sections": ["The builder", "Sheep"]}))
+        if "'Sheep'" in asked(body) or "Revise" in asked(body):
+            return Reply(status=400, body=b"too long")
+        return says(json.dumps({"text": "Anna.", "references": []} if "'The builder'" in asked(body) else DRAFT))
+
+    with FakeServer(answer=answer) as server:
+        assert ask(server, model, notes, *more) == 2
+    told = capsys.readouterr()
+    assert "too long" in told.err and told.err.endswith(f"; the turns before are in {tmp_path / 'out'}\n")
+    turns = [json.loads(line) for line in (tmp_path / "out/turns.jsonl").read_text().splitlines()]
+    assert [turn["kind"] for turn in turns] == (["outline", "section", "section"] if more else ["draft", "revision"])
+    assert turns[-2]["said"] and "too long" in turns[-1]["fault"]
+    assert "It couldn't be asked" in (tmp_path / "out/research.md").read_text()
+
+
 def test_a_model_that_r1flow_serves_and_one_in_this_process_are_asked_alike(model, notes, tmp_path, capsys):
     """A model that has learnt nothing has no valid reply: that is said, and is no failure of the command."""
     usual = {"temperature": 0.6, "top_p": 0.95, "seed": 1}

@@ -103,6 +103,7 @@ class Research:
     turns: list[Exchange] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
     text: str = ""  # the report, in Markdown
+    stopped: str | None = None  # why its last turn couldn't be asked, and no other was
 
     @property
     def answer(self) -> str | None:
@@ -117,6 +118,19 @@ class Research:
         revisions = [turn.said for turn in self.turns if isinstance(turn.said, Revision)]
         numbers = {number for said in sections or revisions[-1:] for number in said.references}
         return sorted(numbers)
+
+    def ask(
+        self, chat: "Chat", turn: Exchange, asked: str, schema: type[BaseModel], shown: Sequence[int] = ()
+    ) -> BaseModel | None:
+        """What is said in the next turn, which is kept. Raises UserError only if the first can't be asked."""
+        try:
+            chat.ask(turn, asked, schema, shown)
+        except UserError as error:
+            if not self.turns:
+                raise
+            self.stopped = turn.fault = str(error)
+        self.turns.append(turn)
+        return turn.said
 
     def look_up(self, passages: Passages, queries: Sequence[str], most: int) -> list[int]:
         """The numbers of what is found for these queries, in order; what is new gets the next number."""
@@ -157,7 +171,7 @@ class Chat:
     seed: int
     on_turn: Callable[[Exchange], None] | None = None
 
-    def ask(self, turn: Exchange, asked: str, schema: type[BaseModel], shown: Sequence[int] = ()) -> Exchange:
+    def ask(self, turn: Exchange, asked: str, schema: type[BaseModel], shown: Sequence[int] = ()) -> None:
         """Ask for an object of this schema, a second time if the first reply isn't one; `shown` may be referred to."""
         before: list[dict[str, str]] = []
         question = f"{asked} Reply with one JSON object and nothing else: {KEYS[schema]}"
@@ -177,7 +191,6 @@ class Chat:
             question = f"That can't be used: {turn.fault}. Reply with one JSON object and nothing else: {KEYS[schema]}"
         if self.on_turn:
             self.on_turn(turn)
-        return turn
 
 
 def tokens_of(sampler: Sampler, prompt: str) -> int:
@@ -219,8 +232,7 @@ def research(question: str, chat: Chat, passages: Passages, rounds: int = ROUNDS
     """Answer a question in at most so many rounds; it ends earlier where the model asks for nothing, or nothing new."""
     done = Research(question)
     asked = f"Question: {question}\n\nAnswer it from what you know, and say what your answer lacks."
-    done.turns.append(chat.ask(Exchange("draft"), asked, Draft))
-    last, seen = done.turns[0].said, []
+    last, seen = done.ask(chat, Exchange("draft"), asked, Draft), []
     for _ in range(rounds):
         queries = last.queries if last else [question]
         new = [number for number in done.look_up(passages, queries, found) if number not in seen]
@@ -229,26 +241,27 @@ def research(question: str, chat: Chat, passages: Passages, rounds: int = ROUNDS
         seen += new
         asked = f"Question: {question}\n\nYour answer so far: {last.model_dump_json() if last else 'none'}\n\n"
         asked += f"Passages that were looked up:\n{done.shown(seen)}\n\nRevise your answer by these passages alone."
-        done.turns.append(chat.ask(Exchange("revision", found=new), asked, Revision, seen))
-        last = done.turns[-1].said or last
+        last = done.ask(chat, Exchange("revision", found=new), asked, Revision, seen) or last
+        if done.stopped:
+            break
     return done
 
 
 def research_report(question: str, chat: Chat, passages: Passages, found: int = FOUND) -> Research:
     """Write a report on a question: an outline, then each section from what is looked up for it."""
     done = Research(question)
-    plan = chat.ask(Exchange("outline"), f"Plan a short report on this question: {question}\n\n", Outline)
-    done.turns.append(plan)
-    if plan.said is None:
+    plan = done.ask(chat, Exchange("outline"), f"Plan a short report on this question: {question}\n\n", Outline)
+    if plan is None:
         return done
     parts = [f"# {question}"]
-    for title in plan.said.sections:
+    for title in plan.sections:
         numbers = done.look_up(passages, [title, f"{title} {question}"], found)
         asked = f"You are writing a report on this question: {question}\n\nPassages:\n{done.shown(numbers)}\n\n"
         asked += f"Write its section {title!r} from these passages alone."
-        turn = chat.ask(Exchange("section", found=numbers), asked, Section, numbers)
-        done.turns.append(turn)
-        parts.append(f"## {title}\n\n{turn.said.text if turn.said else '*No valid section was written.*'}")
+        said = done.ask(chat, Exchange("section", found=numbers), asked, Section, numbers)
+        parts.append(f"## {title}\n\n{said.text if said else '*No valid section was written.*'}")
+        if done.stopped:
+            break
     done.text = "\n\n".join([*parts, *reference_lines(done)]) + "\n"
     return done
 

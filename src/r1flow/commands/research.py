@@ -81,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.gold is not None:
         grade_turns(told["turns"], arguments.gold)
     keep(out, told, done)
+    if done.stopped:
+        raise UserError(f"{done.stopped}; the turns before are in {out}")
     told["out"] = str(out)
     tell(told, printable("\n".join(research_told(done, told))), arguments.json)
     return int(not (done.answer or any(isinstance(turn.said, Section) for turn in done.turns)))
@@ -195,7 +197,8 @@ def in_markdown(done: "Research", told: dict[str, Any]) -> Iterator[str]:
         for attempt, completion in enumerate(turn["completions"], 1):
             yield f"\nReply {attempt}:\n{fenced(completion)}"
         if turn["fault"]:
-            yield f"\nNot valid: {fenced(turn['fault'])}"
+            what = "It couldn't be asked" if turn["fault"] == done.stopped else "Not valid"
+            yield f"\n{what}: {fenced(turn['fault'])}"
         yield ""
 
 
