@@ -232,8 +232,8 @@ def run_name(given: Any) -> str:
             f"run: {given!r} can't name a folder; use letters, digits, _ . and -, at most 100 of them, and begin with a"
             " letter or digit"
         )
-    if str(given) in (LIVE.name, PINNED.name):
-        raise UserError(f"run: {str(given)!r} is a file of r1flow's own in scratch/; use another name")
+    if str(given) in (LIVE.name, PINNED.name, "evaluate"):  # files in scratch/, and the folder of all evaluations
+        raise UserError(f"run: {str(given)!r} is a name that r1flow uses itself; use another")
     return str(given)
 
 

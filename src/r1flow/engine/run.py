@@ -199,7 +199,7 @@ class Run:
                 changed.update(f"{name} {change}" for name, change in libraries.items())
             changes = ", ".join(sorted(changed))
             raise UserError(
-                f"{changes}: these versions have changed since {len(moved)} finished jobs were computed "
+                f"{changes}: these versions have changed since finished jobs were computed "
                 f"({', '.join(moved)}); add libraries=rerun after --config to compute them again, or libraries=accept "
                 "to keep them, which is noted in their provenance"
             )
