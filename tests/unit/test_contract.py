@@ -512,7 +512,10 @@ def test_a_model_to_start_from_is_read_in_no_process_but_the_one_apart(model, mo
     assert model_apart(model)[0] == "llama"
 
 
-@pytest.mark.parametrize("command", [["data", "check", "q.jsonl"], ["research", "q", "--url", "x", "--folder", "."]])
+RESEARCH = ["research", "q", "--url", "x", "--folder", ".", "--out", "../out"]
+
+
+@pytest.mark.parametrize("command", [["data", "check", "q.jsonl"], RESEARCH])
 def test_a_command_tries_a_model_from_outside_apart_first(model, monkeypatch, capsys, command):
     monkeypatch.chdir(model)
     monkeypatch.setattr(contracts, "APART_S", 1.0)
