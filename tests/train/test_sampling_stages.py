@@ -56,7 +56,7 @@ def test_an_evaluation_with_tools_has_their_results_in_its_samples_and_counts_th
 ) -> None:
     """Of samples as asked; a killed one reads them back."""
     let_letters_call_a_tool(monkeypatch)
-    monkeypatch.setattr(template, "RESULT", re.compile("<result>.*?</result>"))
+    monkeypatch.setattr(template, "CALLED", re.compile("(?=<result>)"))
     block = yaml.safe_load(Path("conf/environment/calculator.yaml").read_text())
     config = (
         EXAMINATION | SMALL | {"k": 3, "temperature": 1.0, "top_p": 1.0, "max_new_tokens": 80, "environment": block}
