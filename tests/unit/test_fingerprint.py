@@ -217,6 +217,19 @@ def test_what_a_users_module_imports_is_a_library_of_its_stage_and_of_no_other(p
     assert "PyYAML" not in ours.libraries
 
 
+def test_what_is_installed_is_listed_once_and_only_for_a_users_imports(package, tmp_path, monkeypatch):
+    listed = []
+    monkeypatch.setattr(fingerprint, "packages_distributions", lambda: listed.append(1) or {"yaml": ["PyYAML"]})
+    fingerprint.all_distributions.cache_clear()
+    (tmp_path / "my_rewards.py").write_text("import yaml\nimport no_such_library\n")
+    package()
+    assert "PyYAML" not in fingerprint.code_of("grpo", {}).libraries and not listed
+    for program in ("grpo", "rejection"):
+        assert "PyYAML" in fingerprint.code_of(program, {"rewards": {"my_rewards.short": {}}}).libraries
+    assert listed == [1]
+    fingerprint.all_distributions.cache_clear()
+
+
 def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_path):
     (tmp_path / "my_rewards.py").write_text("def brevity():\n    return 1\n")
     config = {"rewards": {"short": {"name": "my_rewards.brevity"}}}

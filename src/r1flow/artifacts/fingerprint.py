@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -113,8 +113,16 @@ def imported_by_users(files: dict[str, Path], outside: set[str]) -> set[str]:
         if module.partition(".")[0] != PACKAGE.name:
             imported |= {name.partition(".")[0] for name in read_source(module, path).imports}
     others = (imported & outside) - LIBRARIES.keys() - sys.stdlib_module_names
-    # Asked only then: it takes most of a second.
-    return set(chain.from_iterable(packages_distributions().get(name, ()) for name in others)) if others else set()
+    found: set[str] = set()
+    for name in others:
+        found.update(all_distributions().get(name, ()))
+    return found
+
+
+@cache
+def all_distributions() -> Mapping[str, list[str]]:
+    """The installed distributions by their modules, read once in a process: it takes half a second."""
+    return packages_distributions()
 
 
 def compute_module(program: str) -> str:
