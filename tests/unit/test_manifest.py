@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,23 @@ def test_a_frozen_config_that_is_not_what_was_written_is_written_anew(tmp_path, 
     assert f"{path}: this file has changed" in capsys.readouterr().err
     frozen.freeze("base", {"seed": 1}, tmp_path)
     assert capsys.readouterr().err == ""
+
+
+def test_a_commit_is_called_dirty_where_tracked_files_differ_from_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert provenance.revision() is None
+
+    def git(*words: str) -> str:
+        own = ("-c", "user.name=a", "-c", "user.email=a@b")
+        return subprocess.run(["git", *own, *words], check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "--quiet")
+    (tmp_path / "a").write_text("1")
+    git("add", "a")
+    git("commit", "--quiet", "--message", "first")
+    git("tag", "v1")  # a tag doesn't stand for its commit
+    commit = git("rev-parse", "HEAD")
+    (tmp_path / "b").touch()
+    assert provenance.revision() == commit
+    (tmp_path / "a").write_text("2")
+    assert provenance.revision() == f"{commit}-dirty"

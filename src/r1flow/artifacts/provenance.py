@@ -163,8 +163,13 @@ def made_with(config: Path, then: dict[str, Any]) -> bool:
 
 
 def revision() -> str | None:
-    """The commit that is checked out, None without git. It is for people; the provenance has the code's own hash."""
+    """The commit that is checked out, with -dirty after it where tracked files differ from it; None without git.
+
+    It is for people; the provenance has the code's own hash.
+    """
+    words = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")  # no tag in place of the commit
     try:
-        return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip() or None
+        told = subprocess.run(["git", "--no-optional-locks", *words], capture_output=True, text=True)
+        return told.stdout.strip() or None
     except FileNotFoundError:
         return None
