@@ -189,8 +189,12 @@ def test_samples_have_the_columns_of_a_runs_and_means_are_over_problems(model):
 
 def test_what_cannot_be_graded_or_came_before_is_left_out_and_counted(model):
     found = evaluate(model, PROBLEMS, k=1)
-    assert found.left_out == {"repeated": 1, "ungradable": 1} and found.metrics["n_problems"] == 2
+    assert found.left_out == {"repeated": 1, "answered otherwise": 0, "ungradable": 1}
+    assert found.metrics["n_problems"] == 2
     assert str(found).endswith("problems left out: 1 repeated, 1 ungradable")
+    found = evaluate(model, [*PROBLEMS[:1], {"question": "What is 2 + 3?", "answer": 6}], k=1)
+    assert [row["correct"] for row in found.rows] == [True]  # by the first of the two
+    assert str(found).endswith("problems left out: 1 answered otherwise")
 
 
 @pytest.mark.parametrize("text", ["What is \ud83d?", "What is \udcff?"])

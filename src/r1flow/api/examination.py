@@ -54,7 +54,7 @@ class Evaluation:
     # pass_at_1, pass_at_k, cons_at_k, format_rate, mean_length, finished_rate, n_problems, ….
     metrics: dict[str, Any]
     interval: "Interval"  # of pass@1, over problems
-    left_out: dict[str, int]  # problems by reason: repeated, ungradable
+    left_out: dict[str, int]  # problems by reason: repeated, answered otherwise, ungradable
     strategy: str | None = None  # by which each answer was chosen; None: it is a single sample
     spent: float | None = None  # the mean number of tokens that the strategy took for an answer
 
@@ -247,15 +247,15 @@ def problems_to_ask(
     columns = {"question": question, "answer": answer}
     rows = read_table(Path(problems), columns) if from_file else problems
     by_id: dict[str, dict[str, Any]] = {}
-    left_out = {"repeated": 0, "ungradable": 0}
+    left_out = {"repeated": 0, "answered otherwise": 0, "ungradable": 0}
     for number, row in enumerate(rows, 1):
         check_has_columns(f"{where}: row {number}", row, columns)
         asked = question_in(row, question, f"{where}: row {number}")
         task = family_name(row.get("task") or TASK)
         problem = {"task": task, "entry": row.get("entry") or None, "question": asked}
         problem |= {"id": row_id(problem), "answer": gold_of(row[answer]) or ""}
-        if problem["id"] in by_id:
-            left_out["repeated"] += 1
+        if earlier := by_id.get(problem["id"]):
+            left_out["repeated" if problem["answer"] == earlier["answer"] else "answered otherwise"] += 1
         elif not is_gradable(problem):
             left_out["ungradable"] += 1
         else:
