@@ -40,7 +40,7 @@ def ask(address: str, **request: Any) -> httpx.Response:
 
 
 def test_a_question_gets_a_reply_as_openais_api_has_it(address):
-    found = ask(address, seed=5, max_completion_tokens=6, user="ann", presence_penalty=0.5).json()
+    found = ask(address, seed=5, max_completion_tokens=6, user="ann", presence_penalty=0, tools=[]).json()
     [choice] = found["choices"]
     assert choice["message"]["role"] == "assistant" and choice["finish_reason"] in ("stop", "length")
     assert found["object"] == "chat.completion" and found["usage"]["completion_tokens"] <= 6
@@ -110,6 +110,10 @@ WRONG = {
     "top_p 0": ({"top_p": 0}, "top_p: "),
     "no room": ({"max_tokens": 0}, "max_tokens: "),
     "two replies": ({"n": 2}, "n: "),
+    "tools": ({"tools": [{"type": "function", "function": {"name": "add"}}]}, "tools: this server can't do that"),
+    "JSON": ({"response_format": {"type": "json_object"}}, "response_format: "),
+    "log-probabilities": ({"logprobs": True}, "logprobs: "),
+    "a penalty": ({"presence_penalty": 0.5}, "presence_penalty: "),
     "stop words that are none": ({"stop": [5]}, "stop"),
     "a question too long": ({"messages": [{"role": "user", "content": "7" * 500}]}, "128"),
 }

@@ -6,8 +6,8 @@
     → {"choices": [{"message": {"content": "…5", "reasoning_content": "2 + 3 = 5", …}, "finish_reason": "stop"}], …}
 
 Reasoning is told apart from the reply, as DeepSeek's own API does. Questions are answered one after another. With
-`stream` a reply comes in one piece, when it is whole; with `stop` it ends before such a word. Left out: tools, several
-replies to a question, and OpenAI's other options, which are ignored.
+`stream` a reply comes in one piece, when it is whole; with `stop` it ends before such a word. A request is refused that
+asks for what this server can't do (NOT_HERE, several replies to a question); OpenAI's other options are ignored.
 """
 
 import argparse
@@ -33,6 +33,16 @@ from r1flow.sampling import Completion, SamplingParams, seed_of, with_opened_tho
 HOST = "127.0.0.1"
 LARGEST_REQUEST = 1_000_000  # bytes
 PATIENCE_S = 10.0  # for a request that doesn't come
+# OpenAI's options that would make another reply, with the values by which nobody asks for anything.
+NOT_HERE: dict[str, Any] = {
+    "tools": [],
+    "functions": [],
+    "response_format": {"type": "text"},
+    "logprobs": False,
+    "logit_bias": {},
+    "frequency_penalty": 0,
+    "presence_penalty": 0,
+}
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]  # a request → a whole reply, as OpenAI's API has both
 
@@ -133,6 +143,9 @@ def request_of(sent: dict[str, Any], usual: Mapping[str, Any]) -> Request:
     given = {name: value for name, value in sent.items() if value is not None}
     if "max_completion_tokens" in given:  # its newer name
         given.setdefault("max_tokens", given["max_completion_tokens"])
+    for name, nothing in NOT_HERE.items():
+        if given.get(name, nothing) != nothing:
+            raise UserError(f"{name}: this server can't do that; leave it out")
     try:
         return Request.model_validate({**usual, **given})
     except ValidationError as error:

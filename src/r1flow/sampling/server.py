@@ -149,8 +149,8 @@ class ServerSampler:
             if not isinstance(first, Unanswered):
                 raise first from None
             raise UserError(
-                f"engine: openai: {self.url} gave no answer ({first}); repair the server and run again: finished"
-                " shards are kept"
+                f"engine: openai: {self.url} gave no answer ({first}); repair the server and run again: what"
+                " is done is kept"
             ) from first
 
     async def ask_all(
