@@ -106,7 +106,7 @@ def combined(monkeypatch: pytest.MonkeyPatch, models: dict[str, Any]) -> list[An
     monkeypatch.setattr(grpo, "training_rows", lambda *_: ([{"prompt": "1+1"}], {}))
     for program, count_rows in ((grpo, "prompts_drawn"), (grpo, "check_prompts"), (sft, "rows_truncated")):
         monkeypatch.setattr(program, count_rows, lambda *_: {})
-    monkeypatch.setattr(reward_model, "pairs_left_out", lambda *_: {})
+    monkeypatch.setattr(reward_model, "pairs_left_out", lambda *_: ({}, 0))
     monkeypatch.setattr(grpo, "DevCurve", lambda *_: None)
     for trainer in ("GRPOTrainer", "OwnPromptsTrainer"):
         monkeypatch.setattr(grpo, trainer, Standin)

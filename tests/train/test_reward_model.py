@@ -98,8 +98,11 @@ def test_pairs_that_are_too_long_are_counted_and_refused_above_a_share(base: Pat
     assert count["read"] == 120 and count["left_out"].keys() == {"held out"}
     long = [PAIRS[n] | {"chosen": "<think></think>" + "x" * 200} for n in range(0, 40, 2)]
     write_jsonl(base / "data" / "preferences.jsonl", [*long, *PAIRS[40:]])
-    counts = reward_model.compute(stage_of(base, "some", max_steps=1, max_length=100))["counts"]
-    found = counts["preferences.jsonl"]
+    metrics = reward_model.compute(stage_of(base, "some", max_steps=1, max_length=100))
+    found = metrics["counts"]["preferences.jsonl"]
     assert 0 < found["left_out"]["too long"] <= 20 and found["kept"] == 100 - sum(found["left_out"].values())
+    write_jsonl(base / "data" / "preferences.jsonl", PAIRS[40:])  # the others cost nothing
+    assert reward_model.compute(stage_of(base, "others", max_steps=1, max_length=100))["flops"] == metrics["flops"]
+    write_jsonl(base / "data" / "preferences.jsonl", [*long, *PAIRS[40:]])
     with pytest.raises(UserError, match=r"^many\.lost_share: 0\.5, and 100\.0% of preferences\.jsonl is lost"):
         reward_model.compute(stage_of(base, "many", max_steps=1, max_length=5))

@@ -146,6 +146,10 @@ def test_the_first_rows_are_learnt_and_counted(base: Path) -> None:
         len(row["response"]) - len("<think></think><answer></answer>") + 4 + 1 for row in ROWS[:3]
     ]  # the tags; the end
     assert count == {"rows": 3, "tokens": sum(len(row["input_ids"]) for row in rows), "response_tokens": sum(learnt)}
+    divided = {"packing": True, "packing_strategy": "bfd_split"}
+    for options, read in (({}, 30), ({"packing": True}, 30), (divided, count["tokens"])):
+        stage.config["trainer"] |= {"max_length": 10, **options}
+        assert sft.training_data(stage, tokenizer)[1]["tokens"] == read
 
 
 def test_a_template_of_ones_own_is_learnt_and_saved_with_the_model(base: Path) -> None:

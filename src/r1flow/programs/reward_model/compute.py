@@ -57,7 +57,8 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[
     options = RewardConfig(**trainer_options(stage))
     model = new_scorer(stage, tokenizer)
     pairs = [pair(tokenizer, row) for row in rows]
-    told = tell_counts(stage, pairs_left_out(stage, rows, pairs), stage.name, stage.config, "raise trainer.max_length")
+    counts, tokens = pairs_left_out(stage, rows, pairs)
+    told = tell_counts(stage, counts, stage.name, stage.config, "raise trainer.max_length")
     history = History(stage, FIELDS)
     trainer = RewardTrainer(
         model=model,
@@ -68,7 +69,6 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[
         peft_config=adapters(stage.config, "SEQ_CLS"),
         callbacks=[history],
     )
-    tokens = sum(len(sides["chosen_ids"]) + len(sides["rejected_ids"]) for sides in pairs)
     return told, train_scorer(stage, trainer, history, tokenizer, tokens)
 
 
@@ -93,16 +93,23 @@ def pair(tokenizer: PreTrainedTokenizerBase, row: dict[str, Any]) -> dict[str, l
     }
 
 
-def pairs_left_out(stage: Stage, rows: list[dict[str, Any]], pairs: list[dict[str, list[int]]]) -> dict[str, Count]:
-    """What becomes of the file's pairs: some are held out, and TRL leaves out those with a side beyond max_length."""
-    data, longest = stage.config["data"], stage.config["trainer"]["max_length"]
+def pairs_left_out(
+    stage: Stage, rows: list[dict[str, Any]], pairs: list[dict[str, list[int]]]
+) -> tuple[dict[str, Count], int]:
+    """What becomes of the file's pairs, and how many tokens are trained on.
+
+    Some pairs are held out, and TRL leaves out those with a side beyond max_length.
+    """
+    data, longest, tokens = stage.config["data"], stage.config["trainer"]["max_length"], 0
     count = count_limited(stage.inputs["data"] / data["file"], data["limit"])
     count.leave_out("held out", rows=count.kept - len(pairs))
     for row, sides in zip(rows, pairs, strict=True):
         length = max(map(len, sides.values()))
         if longest is not None and length > longest:
             count.leave_out("too long", f"{row['id']} has {length} tokens")
-    return {data["file"]: count}
+        else:
+            tokens += sum(map(len, sides.values()))
+    return {data["file"]: count}, tokens
 
 
 def chosen_wins(stage: Stage, rows: list[dict[str, Any]], kind: str) -> list[bool]:

@@ -83,19 +83,31 @@ def compute(stage: Stage) -> dict[str, Any]:
 
 
 def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dataset, dict[str, int]]:
-    """The token ids of all rows to learn from, with the numbers of rows and tokens; the first rank writes them."""
+    """The token ids of all rows to learn from, with the numbers of rows and tokens; the first rank writes them.
+
+    `tokens` are those that an epoch reads.
+    """
     path = stage.snapshots / "dataset" / "rows.arrow"
     with PartialState().main_process_first():
         if not path.is_file():
             write_examples(path, tokenizer, chosen_rows(stage), stage.config["mask_results"])
     dataset = Dataset.from_file(str(path))
     table = dataset.data.table
+    lengths = columns.list_value_length(table["input_ids"])
+    longest = longest_row(stage)
     count = {
         "rows": len(dataset),
-        "tokens": columns.sum(columns.list_value_length(table["input_ids"])).as_py(),
+        "tokens": columns.sum(columns.min_element_wise(lengths, longest) if longest else lengths).as_py(),
         "response_tokens": columns.sum(columns.list_flatten(table["completion_mask"])).as_py(),
     }
     return dataset, count
+
+
+def longest_row(stage: Stage) -> int | None:
+    """How many tokens of a row TRL trains on; None: all of them, of a long row in parts."""
+    trainer = stage.config["trainer"]
+    divided = trainer["packing"] and trainer["packing_strategy"] == "bfd_split"
+    return None if divided else trainer["max_length"]
 
 
 def rows_truncated(stage: Stage, dataset: Dataset) -> dict[str, Count]:
@@ -104,11 +116,10 @@ def rows_truncated(stage: Stage, dataset: Dataset) -> dict[str, Count]:
     Such a row loses the end of its response and its end of sequence, so the model learns not to stop. One whose prompt
     alone is too long isn't trained on at all. `packing_strategy: bfd_split` divides long rows, and loses nothing.
     """
-    data, trainer = stage.config["data"], stage.config["trainer"]
+    data = stage.config["data"]
     name = f"{data['file']} with general rows" if data["general_share"] else data["file"]
     count = Count(len(dataset))
-    longest, divided = trainer["max_length"], trainer["packing"] and trainer["packing_strategy"] == "bfd_split"
-    if longest and not divided:
+    if longest := longest_row(stage):
         lengths = columns.list_value_length(dataset.data.table["input_ids"]).to_numpy()
         long = np.flatnonzero(lengths > longest)
         place = f"row {long[0] + 1} of those to train on has {lengths[long[0]]} tokens" if len(long) else ""
