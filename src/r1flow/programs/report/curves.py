@@ -44,7 +44,7 @@ AIMS = {
     "length": CurveFigure(
         "mean response length, tokens",
         "As the paper’s Fig. 3: does zero RL lengthen its own responses? On tasks this small it can only grow as far as"
-        " writing every step down.",
+        " writing every step down, and computing it again.",
     ),
     "thinking": CurveFigure(
         "rollouts that think, %",
