@@ -1,1 +1,1 @@
-"""What `import r1flow` offers. Each function has a command of `r1flow` that prints what it returns."""
+"""What `import r1flow` offers. Functions that find something have a command of `r1flow` that prints it."""
