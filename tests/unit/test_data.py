@@ -437,8 +437,17 @@ def test_a_word_problem_is_solved_in_reasoning_gyms_own_words():
         assert not has_paraphrases(worked.problem.task)
 
 
-# Families of all kinds that r1flow writes no steps for; countdown has a scorer of ours.
-ASKED = ["letter_counting", "maze", "shortest_path", "base_conversion", "word_sorting", "countdown", "syllogism"]
+# Families of all kinds that r1flow writes no steps for; countdown has a scorer of ours, and numpy draws pool_matrix.
+ASKED = [
+    "letter_counting",
+    "maze",
+    "shortest_path",
+    "base_conversion",
+    "word_sorting",
+    "countdown",
+    "syllogism",
+    "pool_matrix",
+]
 
 
 @pytest.mark.parametrize("task", ASKED)
@@ -487,6 +496,7 @@ def test_a_family_alone_gives_what_rl_and_evaluation_need(tmp_path):
         ("countdwn", None, r"tasks\.countdwn: reasoning-gym has no such family; did you mean 'countdown'\?"),
         ("n_queens", None, r"tasks\.n_queens: its scorer would run a model's answer as code or without limits"),
         ("composite", None, r"tasks\.composite: its scorer would run"),
+        ("codeio", None, r"tasks\.codeio: it runs programs from the web"),
         (
             "maze",
             [0, 9],

@@ -31,6 +31,8 @@ Metadata = dict[str, Any]
 NUMBER = re.compile(r"\d+")
 # reasoning-gym seeds row i with seed + i, so two datasets with near seeds would share rows.
 SEED_SPACE = 2**40
+NUMPY_SEEDS = {"pool_matrix": 2**31}  # a family whose rows numpy draws: its seeds end at 2**32
+RUNS_PROGRAMS = {"codeio"}  # its rows are what programs from the web return, which it runs in this process
 
 
 @dataclass(frozen=True)
@@ -105,11 +107,13 @@ def check_family(task: str) -> None:
             f"tasks.{task}: its scorer would run a model's answer as code or without limits, so it isn't used here; "
             "take another family"
         )
+    if task in RUNS_PROGRAMS:
+        raise UserError(f"tasks.{task}: it runs programs from the web, so it isn't used here; take another family")
 
 
 def generated_rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """reasoning-gym's rows for a family, or ours."""
-    start = random.Random(f"{seed}/{task}").randrange(SEED_SPACE)
+    start = random.Random(f"{seed}/{task}").randrange(NUMPY_SEEDS.get(task, SEED_SPACE))
     dataset = dataset_of(task, config.get("generator", {}), start, config["draws"])
     return (dataset[index] for index in range(config["draws"]))
 
