@@ -220,24 +220,29 @@ def test_rewards_see_the_environments_and_their_own_pay_is_added(base: Path, mon
     monkeypatch.setattr(grpo, "combine", lambda *given: paid)
     stage = stage_of(base, "paid", "my_shop.Shop", max_steps=1, steps_per_generation=1)
     stage.log_table = lambda name, rows: tables.append(rows)
-    grpo.compute(stage)
+    metrics = grpo.compute(stage)
     for (prompt, completion, shop, calls), episode in zip(seen, watched.played, strict=True):
         assert prompt == f"User: {shop.row['question']} Ask!\nAssistant: " and shop.asked == calls == len(episode.calls)
         assert (0 in episode.mask) == ("< answer>7< /answer><|endoftext|>" in completion)
     [rows] = tables
-    assert [row["reward"] for row in rows] == [None, *(1.0 + 0.5 * calls for _, _, _, calls in seen[1:])]
+    pay = [0.5 * calls for _, _, _, calls in seen]
+    assert [row["reward/environment"] for row in rows] == pay
+    assert [row["reward"] for row in rows] == [None, *(1.0 + of_row for of_row in pay[1:])]
+    [curve] = [row["rewards/environment"] for row in metrics["history"] if "rewards/environment" in row]
+    assert curve == pytest.approx(sum(pay) / len(pay)) and curve > 0
 
 
 def test_an_environment_may_pay_nothing_and_must_not_pay_what_is_no_number() -> None:
     reward = episodes.with_own_pay(lambda **columns: [1.0, 2.0], SimpleNamespace(pays=True))
-    logged: dict[str, float] = {}
+    logged: dict[str, Any] = {}
     given = {"prompts": ["p"] * 2, "completions": ["c"] * 2, "log_metric": logged.__setitem__}
+    given |= {"log_extra": logged.__setitem__}
 
     def paid(*values: Any) -> list[float | None]:
         environments = [SimpleNamespace(get_reward=lambda value=value: value) for value in values]
         return reward(environments=environments, **given)
 
-    assert paid(None, 0.5) == [1.0, 2.5] and logged == {"rewards/environment": 0.25}
+    assert paid(None, 0.5) == [1.0, 2.5] and logged == {"rewards/environment": 0.25, "reward/environment": [0.0, 0.5]}
     for value in (math.nan, math.inf, "much"):
         with pytest.raises(UserError, match=r"^rewards\.environment: get_reward gave .* for row 1; return a finite"):
             paid(0.5, value)

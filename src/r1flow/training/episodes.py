@@ -16,7 +16,7 @@ import torch
 from trl import GRPOTrainer
 
 from r1flow.model.pretrained import positions_of
-from r1flow.rewards.combine import WeightedReward, scored
+from r1flow.rewards.combine import REWARD, WeightedReward, scored
 from r1flow.rewards.scores import Reward
 from r1flow.sampling import SamplingParams
 from r1flow.sampling.environments import Tools, ToolSession
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # TRL's names of its own loop's metrics, and three more.
 CALLS, FAILURES, TURNS = "tools/call_frequency", "tools/failure_frequency", "tools/turns"
 RESULT_TOKENS, READ_AGAIN = "tools/result_tokens", "tools/read_again"
+OWN_PAY = "rewards/environment"  # what an environment's `get_reward` pays
 
 
 def play(
@@ -112,7 +113,8 @@ def with_own_pay(reward: Reward, tools: Tools | None) -> Reward:
 
     def paid(prompts: list[Any], completions: list[Any], **columns: Any) -> list[float | None]:
         own = [value or 0.0 for value in scored(part, prompts, completions, columns)]
-        columns["log_metric"]("rewards/environment", sum(own) / len(own))
+        columns["log_metric"](OWN_PAY, sum(own) / len(own))
+        columns["log_extra"](f"{REWARD}/environment", own)
         values = reward(prompts=prompts, completions=completions, **columns)
         return [None if value is None else value + added for value, added in zip(values, own, strict=True)]
 

@@ -75,6 +75,7 @@ from r1flow.training.dev import DevCurve
 from r1flow.training.episodes import (
     CALLS,
     FAILURES,
+    OWN_PAY,
     READ_AGAIN,
     RESULT_TOKENS,
     TURNS,
@@ -115,6 +116,7 @@ FIELDS = {
     TURNS: "turns",
     RESULT_TOKENS: "result_tokens",
     READ_AGAIN: "read_again",
+    OWN_PAY: OWN_PAY,
 }
 COLUMNS = ("id", "task", "kind", "question", "answer", "entry", "check")  # columns of a row that rewards may use
 GROUPS = 2  # prompts whose completions a table of samples has
