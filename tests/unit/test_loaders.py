@@ -343,6 +343,19 @@ def test_a_ready_source_maps_rows_of_its_real_schema(name, tmp_path):
     assert count.read == len(rows) and count.kept + sum(count.left_out.values()) == count.read
 
 
+@pytest.mark.parametrize(
+    ("name", "file"), [("gsm8k", "test.jsonl"), ("aime24", "test.jsonl"), ("humaneval", "HumanEval.jsonl.gz")]
+)
+def test_a_benchmarks_file_as_its_authors_publish_it_is_read_like_the_hubs(name, file, tmp_path):
+    """docs/use.md names these files, too."""
+    _, of_hub, rows, _ = REAL[name]
+    source = source_of(name)
+    assert matching("", [file], source["files"]["test"]) == [file]
+    write(tmp_path, file, rows)
+    write(tmp_path, of_hub, rows)
+    assert loaded(tmp_path, file, source) == loaded(tmp_path, of_hub, source)
+
+
 @pytest.mark.parametrize("name", REAL)
 def test_a_ready_source_gives_whole_rows_of_at_least_one_file(name):
     source = source_of(name, revision=None, repo=str(CONF))
