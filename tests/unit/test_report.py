@@ -199,6 +199,19 @@ def test_a_run_without_claims_says_so_and_begins_with_its_models(tmp_path, whole
     assert 'id="verdicts"' in whole[0] and "none can be tested" not in whole[0]
 
 
+def test_the_beginning_says_what_this_run_did_and_general_prompts_are_told_of_where_there_are_any(tmp_path, whole):
+    def without_general(rows):
+        return [row for row in rows if row["task"] != "general"]
+
+    alone, _ = make(tmp_path / "alone", fabricate_run(tmp_path / "one", ("base",), 4, without_general))
+    zero, _ = make(tmp_path / "zero", fabricate_run(tmp_path / "two", ZERO_ONLY, problems=4))
+    begins = [page[page.index("<h1>") : page.index('class="headline"')] for page in (whole[0], zero, alone)]
+    assert ["R1-Zero" in each for each in begins] == [True, False, False]
+    assert ["went through" in each for each in begins] == [True, True, False]
+    assert ["prompts" in each for each in begins] == [True, True, False]
+    assert ["General prompts are checked" in page for page in (whole[0], zero, alone)] == [True, True, False]
+
+
 def test_ids_are_unique_and_references_are_to_be_found(whole):
     page, _ = whole
     ids = re.findall(r'\bid="([^"]+)"', page)
