@@ -255,6 +255,7 @@ def test_the_json_is_as_documented_and_the_wrong_ones_are_in_a_file(model, capsy
 
 REFUSED = {
     "-: there is no model": (["nowhere", "--data", "a.jsonl"], "nowhere is no folder; name a model's folder"),
+    "a GGUF file": (["small.gguf", "--data", "a.jsonl"], "small.gguf is no folder; a run can start from a GGUF file"),
     "no file": (["model", "--data", "b.jsonl"], "b.jsonl: there is no such file"),
     "no column": (["model", "--data", "a.jsonl", "--gold", "gold"], "a.jsonl: row 1 has no column 'gold'"),
     "numbers asked": (

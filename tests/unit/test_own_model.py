@@ -184,6 +184,10 @@ def broken(folder: Path, how: str) -> Path:
         (folder / "adapter_config.json").write_text("{}")
     elif how in ("config.json", "tokenizer.json", "model.safetensors"):
         (folder / how).unlink()
+    elif how.startswith("GGUF files"):
+        for name in ("config.json", "model.safetensors")[how == "GGUF files beside settings" :]:
+            (folder / name).unlink()
+        (folder / "small.gguf").touch()
     else:
         (folder / "config.json").write_text(json.dumps({"model_type": how}))
     return folder
@@ -194,6 +198,8 @@ REFUSED = {
     "in a subfolder": "run/base has no config.json, so it is no model; .*/model has one: model=.*/run/base/model$",
     "an adapter": r"holds an adapter \(adapter_config.json\).* merge it into its base model",
     "model.safetensors": r"has no \*\.safetensors; .*save it with save_pretrained",
+    "GGUF files alone": r"has no config\.json.*; a run can start from a GGUF file \(model=.*/model/small\.gguf\)$",
+    "GGUF files beside settings": r"has no \*\.safetensors; a run can start from a GGUF file \(model=.*/small\.gguf\)$",
     "tokenizer.json": r"has no tokenizer\.json; save the model's tokenizer there",
     "t5": r"config\.json: transformers has no language model of the model_type 't5'; choose a model of another kind",
     "mine": r"config\.json: transformers has no language model of the model_type 'mine'; choose",

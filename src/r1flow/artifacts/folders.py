@@ -4,6 +4,7 @@ from pathlib import Path
 
 from r1flow.artifacts.versions import RESULTS
 from r1flow.core.errors import UserError, nearest_word
+from r1flow.model.weights import gguf_hint
 
 
 def run_folder(run: Path) -> Path:
@@ -28,7 +29,8 @@ def model_folder(given: Path) -> Path:
     what = "has no config.json" if given.is_dir() else "is no folder"
     if inside := model_inside(given) or model_inside(RESULTS / given):
         raise UserError(f"{given} {what}; {inside} has one, name that")
-    raise UserError(f"{given} {what}; name a model's folder, for example results/r1_tiny/align_rl/model")
+    hint = gguf_hint(given) or "name a model's folder, for example results/r1_tiny/align_rl/model"
+    raise UserError(f"{given} {what}; {hint}")
 
 
 def model_inside(folder: Path) -> Path | None:

@@ -19,7 +19,7 @@ from r1flow.data.gguf import is_gguf, read_header
 from r1flow.data.packages import PACKAGE
 from r1flow.data.sources import COMMIT, fetch_settings
 from r1flow.engine.samplers import lineage
-from r1flow.model.weights import parameters_in, read_object
+from r1flow.model.weights import gguf_hint, parameters_in, read_object
 from r1flow.recipe.stages import RECIPE, STAGES
 
 # The first of these that an experiment has is what the model becomes.
@@ -115,7 +115,8 @@ def looked_at(folder: Path, is_whole: bool) -> tuple[str, Contract]:
         raise UserError(f"{folder} is a file; name the folder of a model (config.json, *.safetensors, tokenizer.json)")
     if not (folder / "config.json").is_file() and not (folder / "adapter_config.json").is_file():
         inside = model_inside(folder)
-        hint = f"{inside} has one: model={inside}" if inside else "name the folder that save_pretrained has written"
+        others = gguf_hint(folder) or "name the folder that save_pretrained has written"
+        hint = f"{inside} has one: model={inside}" if inside else others
         raise UserError(f"{folder} has no config.json, so it is no model; {hint}")
     kind, contract = model_apart(folder, is_whole)
     if is_whole:

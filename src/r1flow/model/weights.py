@@ -159,10 +159,8 @@ def check_model_files(folder: Path | str) -> None:
             " (peft's merge_and_unload, then save_pretrained) and name the folder of the result"
         )
     if not any(folder.glob("*.safetensors")) and not (folder / INDEX).is_file():
-        raise UserError(
-            f"{folder} has no *.safetensors; pickled weights can run code and aren't read: load the model elsewhere and"
-            " save it with save_pretrained"
-        )
+        pickled = "pickled weights can run code and aren't read: load the model elsewhere and save it with"
+        raise UserError(f"{folder} has no *.safetensors; {gguf_hint(folder) or f'{pickled} save_pretrained'}")
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".jinja", ".txt", ".model"):
             refuse_lfs_pointer(path)
@@ -178,6 +176,12 @@ def check_model_files(folder: Path | str) -> None:
         found[path.name] = header_of(path)
     if folder / "model.safetensors" not in shards:
         check_index(folder / INDEX, found)
+
+
+def gguf_hint(place: Path) -> str | None:
+    """What to do with a GGUF file, or a folder of such files, where a model's folder is wanted; None for another."""
+    files = [place] if place.suffix == ".gguf" else sorted(place.glob("*.gguf"))
+    return f"a run can start from a GGUF file (model={files[0]})" if files else None
 
 
 def check_index(index: Path, headers: dict[str, dict[str, Any]]) -> None:
