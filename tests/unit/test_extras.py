@@ -95,6 +95,7 @@ def test_a_library_is_named_once_with_all_who_ask(installed: set[str]) -> None:
 
 SERVER = {"trainer": {"use_vllm": True, "vllm_mode": "server"}}
 HOSTED = {"engine": "openai", "engine_options": {"url": "https://api.lab/v1", "api_key_env": "LAB_KEY"}}
+JUDGED = {"rewards": {"accuracy": {}, "helpful": {"name": "judge", "args": {"api_key_env": "LAB_KEY"}}}}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +103,7 @@ HOSTED = {"engine": "openai", "engine_options": {"url": "https://api.lab/v1", "a
     [
         ({"engine": "openai", "engine_options": {}}, "R1FLOW_SAMPLING_URL", "engine_options.url"),
         (HOSTED, "LAB_KEY", "engine_options.api_key_env"),
+        (JUDGED, "LAB_KEY", "rewards.helpful.args.api_key_env"),
         (SERVER, "R1FLOW_ROLLOUT_URL", "trainer.vllm_mode"),
     ],
 )

@@ -56,11 +56,18 @@ def unnamed(config: dict[str, Any]) -> Iterator[str]:
     if config.get("engine") == "openai":
         if not (options.get("url") or os.environ.get(sampling.ADDRESS)):
             yield f"engine_options.url: no server is named; write its address here, or set {sampling.ADDRESS}"
-        if (name := options.get("api_key_env")) and not os.environ.get(name):
-            yield f"engine_options.api_key_env: the environment has no {name}; set it to the server's key"
+        yield from keyless("engine_options", options)
+    for label, reward in (config.get("rewards") or {}).items():
+        yield from keyless(f"rewards.{label}.args", reward.get("args") or {})
     asks = trainer.get("use_vllm") and trainer.get("vllm_mode") == "server"
     if asks and not (trainer.get("vllm_server_base_url") or os.environ.get(rollout_server.ADDRESS)):
         yield f"trainer.vllm_mode: server, but no server is named; set {rollout_server.ADDRESS} (docs/scaling.md)"
+
+
+def keyless(place: str, options: Mapping[str, Any]) -> Iterator[str]:
+    """A line if the variable that these options name for a server's key isn't there."""
+    if (name := options.get("api_key_env")) and not os.environ.get(name):
+        yield f"{place}.api_key_env: the environment has no {name}; set it to the server's key"
 
 
 def remedy(module: str) -> str:
