@@ -213,6 +213,7 @@ def test_a_dialect_of_grpo_is_one_line_of_an_experiment(dialect, tmp_path):
     assert found == expected | {"trainer": expected["trainer"] | {"epsilon": 0.1, "beta": 0.5}}
 
 
+JUDGE = "+zero_rl.rewards.judge={{weight:1,args:{{model:big,{}}}}}"
 REFUSED = {
     "unknown key": (
         "reasoning_rl.trainer.learnin_rate=1.0e-5",
@@ -276,6 +277,24 @@ REFUSED = {
     ),
     "a filter without a name": ("rejection.filters=[{args:{}}]", "rejection.filters[0].name: it is missing"),
     "a reward without what it needs": ("+zero_rl.rewards.overlong.weight=1", "'max_length' (its args: max_length, b"),
+    "a language that isn't among those it is told from": (
+        "+zero_rl.rewards.language_consistency={weight:1,args:{language:fr,languages:[en,de]}}",
+        "zero_rl.rewards.language_consistency.args: reward language_consistency: language 'fr' is not one of",
+    ),
+    "a step that is none": (
+        "+zero_rl.rewards.steps={name:reasoning_steps,weight:1,args:{target:three}}",
+        "zero_rl.rewards.steps.args: a value is of a wrong type (",
+    ),
+    "a solution's language that isn't run": (
+        "+zero_rl.rewards.code_tests={weight:1,args:{language:pyhton}}",
+        "zero_rl.rewards.code_tests.args: language 'pyhton' is not one that solutions run in; did you mean 'python'?",
+    ),
+    "a judge without an address": (JUDGE.format("url:'127.0.0.1:8000'"), "url '127.0.0.1:8000' is no address like"),
+    "a judge that isn't asked": (JUDGE.format("url:'http://h/v1',attempts:0"), "attempts 0 must be 1 or more"),
+    "a judge's scale upside down": (
+        JUDGE.format("url:'http://h/v1',scale:[10,0]"),
+        "zero_rl.rewards.judge.args: reward judge: scale [10, 0] must be the worst and the best score",
+    ),
     "a reward of one's own that isn't there": (
         "+zero_rl.rewards.short={name:no_such.brevity,weight:1}",
         "zero_rl.rewards.short: no_such.brevity: there is no no_such.py",

@@ -2,14 +2,14 @@
 
 import ast
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts import fingerprint
 from r1flow.core.endpoint import PLAIN_URL
-from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.errors import UserError, did_you_mean, errors_at
 from r1flow.core.rewarding import reward_names
 from r1flow.grading.verdict import Cause
 from r1flow.programs.cost_estimate import Cost, Estimator
@@ -18,6 +18,7 @@ from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import SMOOTHING, STEPS, TRL, check_read, cost_of, curves_of, memory_of
 from r1flow.sampling import AUTO, BY_TORCH
 from r1flow.sampling.environments import Tools
+from r1flow.sandbox import Tier
 from r1flow.training.ranks import strategy_of
 from r1flow.training.rollout_server import ADDRESS
 from r1flow.training.rollouts import MISMATCH, extra_passes, generation_size, rollouts, steps_per_generation
@@ -93,6 +94,10 @@ def check_grpo(config: dict[str, Any]) -> None:
         check_vllm(config)
 
 
+# In place of what a reward looks for when it is made, and a plan on another machine may lack: a key, a sandbox.
+UNASKED = {"judge": {"api_key_env": None, "cache_dir": None}, "code_tests": {"tier": Tier.LANDLOCK}}
+
+
 def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
     """Refuse unknown rewards and wrong arguments; a user's own reward is only looked up in its source, not imported."""
     from r1flow.rewards.combine import check_reward_args, factories
@@ -103,10 +108,21 @@ def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
         if name in ours:
             given = {"model_dir": None} if name == "reward_model" else {}  # the stage fills this in
             check_reward_args(f"rewards.{label}.args", ours[name], given | args)
+            if name != "reward_model":  # the model may not be there yet
+                check_made(f"rewards.{label}.args", ours[name], args | UNASKED.get(name, {}))
         elif "." in name:
             check_own(f"rewards.{label}: {name}", *name.rsplit(".", 1))
         else:
             raise UserError(f"rewards.{label}: there is no reward {name!r}{did_you_mean(name, list(ours))}")
+
+
+def check_made(place: str, factory: Callable[..., Any], args: dict[str, Any]) -> None:
+    """Refuse values with which one of our rewards can't be made."""
+    with errors_at(f"{place}: "):
+        try:
+            factory(**args)
+        except TypeError as error:
+            raise UserError(f"a value is of a wrong type ({error})") from error
 
 
 def check_own(place: str, module: str, name: str) -> None:
