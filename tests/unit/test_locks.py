@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from r1flow.artifacts.locks import LIVE, PINNED, hold, hold_run, live_lock, refuse_live
+from r1flow.artifacts.locks import LIVE, PINNED, hold, hold_run, is_held, live_lock, refuse_live, waited_for
 from r1flow.core.errors import UserError
 
 
@@ -64,3 +64,18 @@ def test_pinned_data_is_read_by_many_and_made_by_one_alone() -> None:
     with pytest.raises(UserError):
         hold(PINNED, shared=True)
     maker.close()
+
+
+def test_who_waits_for_a_result_says_so_first_on_the_terminal(folder: Path) -> None:
+    """A training may take hours, of which the second run would show nothing but that its stage has started."""
+    result, said = Path("scratch/.computing/base/8a1f"), []
+    other = hold(result / "lock")
+
+    def say(line: str) -> None:
+        said.append(line)
+        other.close()
+
+    for _ in range(2):
+        with waited_for(result, say):
+            assert is_held(result / "lock")
+    assert said == ["waiting for another process that is computing this (scratch/.computing/base/8a1f)"]

@@ -11,8 +11,7 @@ A lock is an flock, so a kill frees it.
 
 import fcntl
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -76,12 +75,12 @@ def refuse_live(root: Path) -> IO[str] | None:
 
 
 @contextmanager
-def waited_for(folder: Path, shared: bool = False) -> Iterator[None]:
-    """Hold a folder in scratch, alone or shared; wait for a stage that outlived its killed Snakemake."""
+def waited_for(folder: Path, say: Callable[[str], None], shared: bool = False) -> Iterator[None]:
+    """Hold a folder in scratch, alone or shared; wait for another run, or a stage that outlived its Snakemake."""
     folder.mkdir(parents=True, exist_ok=True)
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with (folder / "lock").open("a+") as file:  # on NFS a shared lock needs a file open for reading
         if not took(file, how):
-            print(f"{folder}: another process is computing this stage; waiting for it", file=sys.stderr)
+            say(f"waiting for another process that is computing this ({folder})")
             fcntl.flock(file, how)
         yield

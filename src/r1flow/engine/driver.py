@@ -166,7 +166,7 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> tuple[dict[str
     # Of other runs too, which then take it from the store.
     result = COMPUTING / stage.name / made_by["identity"]
     # In this order everywhere: first what only this run wants, then what another run may wait for as well.
-    with waited_for(scratch.parent), waited_for(result), stage.tracker:
+    with waited_for(scratch.parent, terminal.say), waited_for(result, terminal.say), stage.tracker:
         # What a kill left half written. Snapshots are beside it, and stay.
         shutil.rmtree(stage.work, ignore_errors=True)
         stage.work.mkdir(parents=True)
@@ -201,12 +201,12 @@ def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, 
     stage, made_by = prepare(arguments, terminal)
     scratch = stage.work.parent
     # Other parts may hold it too, the stage itself not.
-    with waited_for(scratch.parent, shared=True):
+    with waited_for(scratch.parent, terminal.say, shared=True):
         if store.manifest_of(stage.name, made_by["identity"]):
             terminal.say("nothing to sample: the store has this stage")
             return {}
         folder = scratch / "parts" / str(arguments.part)
-        with waited_for(folder), working(stage, arguments, made_by):
+        with waited_for(folder, terminal.say), working(stage, arguments, made_by):
             begin = time.perf_counter()
             launch.check_device(arguments.program, stage.config)
             program = importlib.import_module(compute_module(arguments.program))
