@@ -50,9 +50,10 @@ CHATTER = (
 )
 STAGE_FAILED = re.compile(
     r"RuleException:\nCalledProcessError.*\nCommand '.*r1flow-stage \S+ (\S+) .*"
-    r"(returned non-zero exit status 1(?:30)?\.|died with <Signals.(SIGKILL|SIGINT|SIGTERM))",
+    r"(returned non-zero exit status 1(?:30)?\.|died with <Signals\.(\w+))",
     re.S,
 )
+FAILED_BY_ITSELF = "returned non-zero exit status 1."
 KILLED = (
     "SIGKILL mostly comes from the kernel, when memory runs out (`dmesg` tells). The same command goes on where the"
     " stage was; with a smaller batch_size or trainer.per_device_train_batch_size it needs less memory, and begins again."
@@ -61,6 +62,7 @@ INTERRUPTED = "interrupted; the same command goes on where the stages were"
 STOPPING = "Will exit after finishing currently running jobs (scheduler)"  # what Snakemake says at SIGTERM, repeatedly
 STOPPED = "stopped by SIGTERM; the same command goes on with the stages that are left"
 endings = []  # what a run that failed or was interrupted says last
+stopped = []  # and what it says of stages that a signal ended, unless the run itself was interrupted
 
 
 def say(line):
@@ -76,6 +78,8 @@ def is_told(record):
     if found := STAGE_FAILED.match(text):
         if found[3] == "SIGKILL":
             endings.append(f"{found[1]} was killed. {KILLED}")
+        elif found[2] != FAILED_BY_ITSELF:
+            stopped.append(f"{found[1]} was ended by {found[3] or 'a signal'}; the same command goes on where it was")
         return False
     if text.startswith(STOPPING):
         if STOPPED not in endings:
@@ -83,7 +87,7 @@ def is_told(record):
             say("SIGTERM: the stages at work are finished, and no other begins")
         return False
     if text.startswith("WorkflowError:\nAt least one job did not complete"):
-        return not endings
+        return not (endings or stopped)
     return not text.startswith(CHATTER)
 
 
@@ -305,6 +309,8 @@ onsuccess:
 
 onerror:
     endings.extend(RUN.failures())
-    RUN.end("KILLED" if {INTERRUPTED, STOPPED} & {*endings} else "FAILED", endings)
+    was_ended = bool({INTERRUPTED, STOPPED} & {*endings})
+    endings.extend([] if was_ended else stopped)
+    RUN.end("KILLED" if was_ended else "FAILED", endings)
     lines = [f"r1flow: {printable(ending)}" for ending in endings]
     atexit.register(print, "\n".join(lines), file=sys.stderr)

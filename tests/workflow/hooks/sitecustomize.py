@@ -10,8 +10,9 @@ of the stage's processes, as another stage's kill may have ended the first of th
 stages: by name, or one of its parts, "rejection 3-of-3".
 events: start (before anything), step (a line of progress), save (a file of a snapshot or a shard is opened to be
 written), rename (an output moves to its place), store (a copy is put into the store), end (the record is closed).
-victims: stage, snakemake (its stages live on), tree (both; not the delivery to MLflow, which has its own session); in a
-job of Slurm that job, by scancel or, preempt, by one that needs its node and goes before it.
+victims: stage, or by another signal than SIGKILL its name; snakemake (its stages live on); tree (both; not the delivery
+to MLflow, which has its own session); in a job of Slurm that job, by scancel or, preempt, by one that needs its node
+and goes before it.
 """
 
 import atexit
@@ -133,6 +134,8 @@ def strike(stage, event, n, victim, flag):
     if victim in BY_SLURM:
         subprocess.run(shlex.split(BY_SLURM[victim].format(job=os.environ["SLURM_JOB_ID"])), check=True)
         signal.pause()  # until it is Slurm's turn
+    if victim.startswith("SIG"):
+        signal.raise_signal(signal.Signals[victim])
     leader = os.getpgrp()  # Snakemake: the tests start it in a group of its own
     if "SLURM_JOB_ID" in os.environ:
         leader = int(next(Path("scratch").glob("*/live.lock")).read_text().split()[-1])
