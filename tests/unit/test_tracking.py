@@ -684,6 +684,13 @@ def test_the_code_in_a_description_ends_however_long_an_error_is(project, store)
         assert "![x]" not in outside and "www" not in outside and "overrides" in note  # which comes last
 
 
+def test_no_line_of_an_execution_s_description_makes_the_page_wide():
+    long = f"data.train={'x' * 900}.csv"
+    note = views.execution_note({"experiment": "r1_tiny", "overrides": long, "seed": ""})
+    assert "experiment ` r1_tiny `" in note and "seed" not in note
+    assert max(map(len, note.splitlines())) <= views.WIDTH and long in note.replace("\n", "")
+
+
 def test_the_log_of_a_later_attempt_is_not_shown(project, store):
     begin(project)
     log = project / "zero_rl.log"

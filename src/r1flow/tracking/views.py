@@ -24,6 +24,7 @@ LOCAL = f"http://{HOST}:{PORT}"  # where `r1flow ui` serves, unless it is told a
 EXPERIMENT = "r1flow"  # unless $MLFLOW_EXPERIMENT_NAME says otherwise
 NOTE = "mlflow.note.content"  # the tag that MLflow shows as the description
 CODE_CHARS, BLOCK_CHARS = 500, 3000  # shown of one text in code
+WIDTH = 110  # characters of a line of code: MLflow's page becomes as wide as its longest one
 MADE = 1795737600000  # when these views were made, which MLflow wants to know: 2026-11-27
 
 PAGES = {"report.html": "report", "samples.html": "all completions", "making.html": "cost and provenance"}
@@ -171,7 +172,10 @@ def headline_metrics(models: Sequence[str], known: Mapping[str, Mapping[str, flo
 def execution_note(facts: Mapping[str, str], told: str = "", scores: Mapping[str, Mapping[str, float]] = {}) -> str:
     """An execution's description: what it ended with, what was asked of it, and pass@1 of its models."""
     parts = [block(told.splitlines())] if told else []
-    parts.append(" · ".join(f"{name} {code(word)}" for name, word in facts.items() if word))
+    parts.append(" · ".join(f"{name} {code(word)}" for name, word in facts.items() if 0 < len(word) <= WIDTH))
+    for name, word in facts.items():
+        if len(word) > WIDTH:
+            parts.append(f"{name}\n\n{block([without_middle(word, 2 * CODE_CHARS)])}")
     if scores:
         columns = sorted({name for each in scores.values() for name in each}, reverse=True)
         lines = [f"| pass@1 | {' | '.join(columns)} |", "| -- |" + " -- |" * len(columns)]
@@ -221,8 +225,8 @@ def code(text: str) -> str:
     return f"{ticks} {words} {ticks}"
 
 
-def block(lines: Iterable[str], width: int = 110) -> str:
-    """The lines as a block of code, in which long ones are folded: MLflow's page would become as wide as they are."""
+def block(lines: Iterable[str], width: int = WIDTH) -> str:
+    """The lines as a block of code, in which long ones are folded."""
     folded = []
     for line in without_middle(printable("\n".join(lines)), BLOCK_CHARS).split("\n"):
         folded += textwrap.wrap(line, width, drop_whitespace=False, break_on_hyphens=False) or [""]
