@@ -269,6 +269,16 @@ def test_a_refusal_ends_at_once_in_one_line_without_the_key(folder, monkeypatch,
     assert "secret" not in repr(vars(there))
 
 
+@pytest.mark.parametrize("said", [b'{"error": {"message": "no credit of sk-secret"}}', b"<html>\n<title>no credit"])
+def test_what_came_in_place_of_a_completion_is_shown_without_the_key(folder, monkeypatch, said: bytes) -> None:
+    monkeypatch.setenv("SERVER_KEY", "sk-secret")
+    with speaking(folder, lambda body: Reply(body=said)) as fake:
+        there = sampler(folder, fake, attempts=2, api_key_env="SERVER_KEY")
+        with pytest.raises(UserError, match=r"can't be read, \w+Error: .*no credit") as refused:
+            there.sample(PROMPTS[:1], PARAMS, SEEDS[:1])
+    assert "\n" not in str(refused.value) and "secret" not in str(refused.value)
+
+
 def test_a_server_that_is_gone_is_named_with_what_to_do(folder) -> None:
     with speaking(folder) as fake:
         there = sampler(folder, fake, attempts=3)

@@ -301,6 +301,14 @@ def test_a_refused_text_is_no_score_and_not_asked_again(caplog: pytest.LogCaptur
     assert "HTTP 400: content filter" in caplog.text
 
 
+@pytest.mark.parametrize("said", [b'{"error": {"message": "no credit"}}', b"<html>\n<title>no credit"])
+def test_what_came_in_place_of_a_completion_is_shown(said: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Some servers send their errors with the status 200, and so does a website whose address was given."""
+    with FakeServer(answer=lambda body: Reply(body=said)) as server:
+        assert ask(server, [REPLY]) == [None]
+    assert "no credit" in caplog.text
+
+
 def test_a_servers_words_cannot_write_over_the_terminal_from_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with FakeServer(answer=lambda body: Reply(400, b"all \x1b[2Jis well")) as server:
         assert ask(server, [REPLY]) == [None]
@@ -404,12 +412,17 @@ def test_the_key_is_sent_and_is_nowhere_else(
 ) -> None:
     monkeypatch.setenv("JUDGE_KEY", KEY)
     caplog.set_level(logging.DEBUG)
-    echo = Reply(500, f"the key {KEY} is fine".encode())
-    with FakeServer(answer=lambda body: echo if "bad" in shown(body) else says("Score: 1")) as server:
+    echo = {status: Reply(status, f"the key {KEY} is fine".encode()) for status in (500, 200)}
+
+    def answer(body: dict) -> Reply:
+        return next((echo[status] for status in echo if f"bad {status}" in shown(body)), says("Score: 1"))
+
+    with FakeServer(answer=answer) as server:
         score = judge(server.url, "judge", api_key_env="JUDGE_KEY", cache_dir=tmp_path, attempts=1)
-        assert score(["p"] * 2, ["good", "bad"]) == [0.1, None]
+        assert score(["p"] * 2, ["good", "bad 500"]) == [0.1, None]
+        assert score(["p"], ["bad 200"]) == [None]
     assert {headers["Authorization"] for _, headers in server.requests} == {f"Bearer {KEY}"}
-    assert "HTTP 500: the key … is fine" in caplog.text
+    assert "HTTP 500: the key … is fine" in caplog.text and "but: the key … is fine" in caplog.text
     written = "".join(path.read_text() for path in tmp_path.rglob("*.json"))
     cells = "".join(str(cell.cell_contents) for cell in score.__wrapped__.__closure__)
     assert "Score: 1" in written and KEY not in written + caplog.text + cells + json.dumps(server.bodies)

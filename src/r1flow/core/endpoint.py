@@ -155,7 +155,8 @@ class Endpoint:
         return wait_exponential(multiplier=self.backoff_s, max=LONGEST_PAUSE_S)(state)
 
     async def ask_once(self, client: "AsyncClient", name: str, body: Body, read: Callable[[str], T | None]) -> T:
-        text = reply_of(await self.request(client, "POST", "/chat/completions", body))
+        response = await self.request(client, "POST", "/chat/completions", body)
+        text = reply_of(response, self.words_of(response))
         value = read(text)
         if value is None:
             raise Unanswered(f"the reply can't be read; it ends in {text[-SHOWN_CHARACTERS:]!r}")
@@ -185,11 +186,15 @@ class Endpoint:
                 f"endpoint: {self.url} answers {status} {response.reason_phrase}; check url, model and {key}"
             )
         if status != 200:
-            words = " ".join(response.text[: 10 * SHOWN_CHARACTERS].split())
-            if key := self.key():
-                words = words.replace(key, "…")
             again = status in TRANSIENT or status >= 500
-            raise Unanswered(f"HTTP {status}: {words[:SHOWN_CHARACTERS]}", again, after_s(response))
+            raise Unanswered(f"HTTP {status}: {self.words_of(response)}", again, after_s(response))
+
+    def words_of(self, response: "Response") -> str:
+        """How a server's message begins, on one line and without the key."""
+        words = " ".join(response.text[: 10 * SHOWN_CHARACTERS].split())
+        if key := self.key():
+            words = words.replace(key, "…")
+        return words[:SHOWN_CHARACTERS]
 
     # -- the key and the cache ---------------------------------------------------------------------------------
 
@@ -277,13 +282,16 @@ def digest(body: Body) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def reply_of(response: "Response") -> str:
-    """The text of the first choice, if it wasn't cut off: "Score: 10" could become "Score: 1"."""
+def reply_of(response: "Response", words: str) -> str:
+    """The text of the first choice, if it wasn't cut off: "Score: 10" could become "Score: 1".
+
+    `words` are shown where it is no chat completion: a page of a website, an error that was sent with the status 200.
+    """
     try:
         choice = response.json()["choices"][0]
         text, reason = choice["message"]["content"], choice.get("finish_reason")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise Unanswered(f"no chat completion came back ({type(error).__name__})") from error
+        raise Unanswered(f"no chat completion came back ({type(error).__name__}), but: {words}") from error
     if not isinstance(text, str) or reason not in (None, "stop"):
         raise Unanswered(f"the reply isn't complete (finish_reason {reason!r}; perhaps max_tokens is too small)")
     return text

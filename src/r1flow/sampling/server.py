@@ -176,9 +176,8 @@ class ServerSampler:
         try:
             return read(response.json())
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise Unanswered(
-                f"the reply can't be read, {type(error).__name__}: {servers.named_in_words(error)}"
-            ) from error
+            why = f"{type(error).__name__}: {servers.named_in_words(error)}"
+            raise Unanswered(f"the reply can't be read, {why}; it is {self.endpoint.words_of(response)}") from error
 
 
 class Conversation:
