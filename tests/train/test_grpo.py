@@ -180,6 +180,13 @@ def test_a_training_that_learns_nothing_says_so_while_it_runs_and_at_its_end(bas
     assert all("trainer.max_completion_length (4)" in line for line in warned)
 
 
+def test_a_short_training_that_nothing_paid_is_no_fault_of_ours(base: Path, monkeypatch) -> None:
+    """As with a judge that never answers: stop_above looks at a hundred rows, and the metrics are incomplete then."""
+    monkeypatch.setattr(grpo, "combine", lambda *_: lambda prompts, **_: [None] * len(prompts))
+    with pytest.raises(UserError, match=r"^rewards: no completion got a score in any step"):
+        grpo.compute(stage_of(base, "unpaid", max_steps=1))
+
+
 @pytest.mark.parametrize(
     ("engine", "beta"),
     [("r1flow", 0.04), ("r1flow", 0.0), pytest.param("transformers", 0.001, marks=pytest.mark.slow)],

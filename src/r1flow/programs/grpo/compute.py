@@ -162,6 +162,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     if options.use_vllm:
         set_seed(stage.seed + trainer.accelerator.process_index // options.vllm_tensor_parallel_size)
     history.train(trainer)
+    check_paid(history.rows)
     warnings = obstacles_met(steps_of(history), stage.config)
     for line in warnings:
         stage.terminal.say(f"warning: {line}")
@@ -175,6 +176,15 @@ def compute(stage: Stage) -> dict[str, Any]:
     }
     metrics |= {"warnings": warnings} if warnings else {}
     return metrics | ({"sandbox": tier()} if runs_code(stage.config["rewards"]) else {})
+
+
+def check_paid(history: list[dict[str, float]]) -> None:
+    """Raise UserError for a training of which no completion had a reward: a short one meets no limit of stop_above."""
+    if history and all(row.get("reward") is None for row in history):
+        raise UserError(
+            "rewards: no completion got a score in any step, so nothing was learnt; look at what grades them (the log"
+            " has a judge's failures), and at whether it scores such rows"
+        )
 
 
 def server_of(options: GRPOConfig, stage: Stage) -> str:
