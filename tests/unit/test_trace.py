@@ -26,6 +26,7 @@ from r1flow.tracking import spool
 MODELS = {"base": None, "zero_rl": "base", "cold_start": "base", "reasoning_rl": "cold_start"}  # each from which
 LIBRARIES = {"torch": "2.13.0", "trl": "1.16.0"}
 CONFIG = {"seed": 1, "threads": 1, "device": "cpu", "trainer": {"learning_rate": 1.0e-4, "betas": [0.9, 0.99]}}
+ASKS = ("rewards", "engine_options")
 NUMBER = "models.zero_rl.reasoning.pass_at_1"
 
 
@@ -54,7 +55,7 @@ def edge(folder: Path) -> dict[str, str]:
 def make_stage(run: Path, stage: str, inputs: dict, changes: dict, folder: Path | None = None) -> Path:
     folder, change = folder or run / stage, changes.get(stage, {})
     (folder / "model").mkdir(parents=True)
-    config = CONFIG | {"note": stage} | {key: change[key] for key in change if key in CONFIG or key == "rewards"}
+    config = CONFIG | {"note": stage} | {key: change[key] for key in change if key in (*CONFIG, *ASKS)}
     program = RECIPE[stage.partition("/")[0]].program
     provenance = {
         "stage": stage,
@@ -195,6 +196,20 @@ def test_the_tree_goes_from_the_number_to_the_sources(run, capsys):
         "    data",
     ]
     assert [line.strip() for line in lines if "see above" in line] == ["data: see above"] * 2
+
+
+def test_a_model_behind_a_server_that_wrote_or_judged_samples_is_named(tmp_path, capsys):
+    """Without it the samples seem to be those of the input model, whose tokenizer only counts them."""
+    judge = {"name": "judge", "args": {"model": "big-judge", "url": "http://h/v1"}}
+    own = {"name": "my_rewards.near", "args": {"model": "a-folder"}}
+    options = {"engine_options": {"model": "big-teacher", "chat": True}, "rewards": {"helpful": judge, "near": own}}
+    make_run(tmp_path / "results/tiny", reasoning_rl=options)
+    assert print_trace(str(tmp_path / "results/tiny/reasoning_rl")) == 0
+    said = [line.strip() for line in capsys.readouterr().out.splitlines() if "asked" in line]
+    assert said == ["asked big-teacher at the address in R1FLOW_SAMPLING_URL", "asked big-judge at http://h/v1"]
+    *others, link = traced(capsys, str(tmp_path / "results/tiny/reasoning_rl"))["stages"]
+    assert link["servers"][1] == {"model": "big-judge", "url": "http://h/v1"}
+    assert not any(other["servers"] for other in others)
 
 
 # -- links that don't hold ---------------------------------------------------------------------------------------

@@ -30,7 +30,9 @@ from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, tell
 from r1flow.core.changes import children
 from r1flow.core.errors import UserError, did_you_mean, listed
+from r1flow.core.rewarding import reward_names
 from r1flow.recipe.stages import position
+from r1flow.sampling import ADDRESS
 from r1flow.tracking import spool
 
 Link = dict[str, Any]  # one stage of the chain, as --json prints it
@@ -177,7 +179,7 @@ def follow(record: Record, links: dict[str, Link], only: set[str] | None = None)
 def link_of(record: Record, entries: list[dict[str, str]]) -> Link:
     """What is known of one stage; `generator` is the config of a stage that reads no other, else None."""
     cost = manifest.read_cost(record.folder / "cost.json") or {}
-    files = record.manifest["files"]
+    config, files = load_frozen(record.folder / "config.yaml"), record.manifest["files"]
     return {
         "stage": record.stage,
         "folder": str(record.folder.relative_to(record.project)),
@@ -188,8 +190,17 @@ def link_of(record: Record, entries: list[dict[str, str]]) -> Link:
         "dvc": dvc_hashes(record),
         "mlflow": mlflow_run(record),
         "inputs": entries,
-        "generator": None if any("stage" in entry for entry in entries) else load_frozen(record.folder / "config.yaml"),
+        "servers": servers_asked(config),
+        "generator": None if any("stage" in entry for entry in entries) else config,
     }
+
+
+def servers_asked(config: dict[str, Any]) -> list[dict[str, str | None]]:
+    """The models behind servers that wrote a stage's samples in place of its own, or judged them."""
+    rewards = config.get("rewards") or {}
+    judges = [rewards[label].get("args") or {} for label, name in reward_names(rewards).items() if name == "judge"]
+    asked = [config.get("engine_options") or {}, *judges]
+    return [{"model": options["model"], "url": options.get("url")} for options in asked if options.get("model")]
 
 
 def dvc_hashes(record: Record) -> dict[str, str]:
@@ -249,5 +260,6 @@ def facts(link: Link) -> list[str]:
         ", ".join(f"{fact} {link[fact]}" for fact in FACTS),
         f"manifest {link['manifest'][:12]}, git {(link['git'] or UNKNOWN)[:12]}, DVC {dvc}, MLflow {link['mlflow']}",
         *(f"{name} {digest[:12]}" for name, digest in link["outputs"].items()),
+        *(f"asked {server['model']} at {server['url'] or 'the address in ' + ADDRESS}" for server in link["servers"]),
     ]
     return lines + ([f"generated as {link['folder']}/config.yaml says"] if link["generator"] else [])
