@@ -1,6 +1,7 @@
 """A full disk, a folder that can't be written: a line that says so, nothing half-written, and the run goes on."""
 
 import fcntl
+import os
 import re
 import shutil
 import subprocess
@@ -97,6 +98,21 @@ def test_a_run_that_fails_ends_with_the_reason_alone(empty_checkout):
         done = empty_checkout.snakemake("--until", "data")
     assert done.stderr.splitlines()[-1].startswith("r1flow: a command is changing this folder's results")
     assert not re.search("Traceback|UserError", done.stderr)
+
+
+def test_what_slurm_says_of_a_job_that_it_does_not_take_is_said(empty_checkout, tmp_path):
+    """Most clusters want a partition or an account; Snakemake's words on it are left out by `quiet: rules`."""
+    pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install -e .[slurm]")
+    refusal = "sbatch: error: Batch job submission failed: Invalid partition name specified"
+    for name, script in {"sinfo": "exit 0", "sacct": "exit 1", "sbatch": f"echo '{refusal}' >&2; exit 1"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    slurm = ("--profile", "profiles/slurm", "--retries", "1", "--until", "data")
+    done = empty_checkout.snakemake(*slurm, hooks={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.returncode == 1 and "WorkflowError" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if refusal in line]
+    assert len(lines) == 3 and lines[-1] == done.stderr.splitlines()[-1]
+    assert lines[-1].startswith("r1flow: data: SLURM sbatch failed.") and "sbatch call" not in done.stderr
 
 
 def test_a_home_that_cannot_be_written_is_not_needed(empty_checkout):

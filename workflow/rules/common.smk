@@ -62,6 +62,7 @@ INTERRUPTED = "interrupted; the same command goes on where the stages were"
 STOPPING = "Will exit after finishing currently running jobs (scheduler)"  # what Snakemake says at SIGTERM, repeatedly
 STOPPED = "stopped by SIGTERM; the same command goes on with the stages that are left"
 endings = []  # what a run that failed or was interrupted says last
+lost = {}  # of a job on a cluster that ended, or wasn't taken: what the cluster said of it
 stopped = []  # and what it says of stages that a signal ended, unless the run itself was interrupted
 
 
@@ -70,10 +71,20 @@ def say(line):
     os.write(2, f"r1flow: {printable(line)}\n".encode())
 
 
+def note_lost(record):
+    """Say why a cluster's job failed: Snakemake says nothing of it, and tries the job again."""
+    job = str(Path(record.log[0]).relative_to(f"logs/{RUN.name}").with_suffix(""))
+    words = re.split(r"\n *sbatch call:|For further error details", record.rule_msg)[0]
+    lost[job] = " ".join([f"{job}:", *words.split(), *(f"({log})" for log in record.log[1:])])
+    say(lost[job])
+
+
 def is_told(record):
     """Whether Snakemake's message is shown; what it says of a stage's end, the stage or the run's last lines say."""
     if getattr(record, "event", None) == LogEvent.JOB_STARTED and (line := TELLING.progress()):
         say(line)
+    if getattr(record, "event", None) == LogEvent.JOB_ERROR and record.rule_msg:  # None of a job on this machine
+        note_lost(record)
     text = str(record.msg)
     if found := STAGE_FAILED.match(text):
         if found[3] == "SIGKILL":
@@ -87,7 +98,7 @@ def is_told(record):
             say("SIGTERM: the stages at work are finished, and no other begins")
         return False
     if text.startswith("WorkflowError:\nAt least one job did not complete"):
-        return not (endings or stopped)
+        return not (endings or stopped or lost)
     return not text.startswith(CHATTER)
 
 
@@ -308,9 +319,12 @@ onsuccess:
 
 
 onerror:
-    endings.extend(RUN.failures())
+    failures = RUN.failures()
+    endings.extend(failures)
     was_ended = bool({INTERRUPTED, STOPPED} & {*endings})
-    endings.extend([] if was_ended else stopped)
+    if not was_ended:
+        said = {failure.partition(" failed: ")[0] for failure in failures}
+        endings.extend([*stopped, *(lost[job] for job in lost if job not in said and not RUN.is_current(job))])
     RUN.end("KILLED" if was_ended else "FAILED", endings)
     lines = [f"r1flow: {printable(ending)}" for ending in endings]
     atexit.register(print, "\n".join(lines), file=sys.stderr)
