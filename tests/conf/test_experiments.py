@@ -213,6 +213,13 @@ def test_a_dialect_of_grpo_is_one_line_of_an_experiment(dialect, tmp_path):
     assert found == expected | {"trainer": expected["trainer"] | {"epsilon": 0.1, "beta": 0.5}}
 
 
+def test_an_outage_of_a_stronger_model_loses_few_of_its_replies():
+    """With shards of 1,024, as for models of our own, one after 1,000 replies had all of them asked and paid again."""
+    run = Run.compose(ROOT, "cold_start_stronger", overrides="cold_start_data.engine_options.model=any")
+    config = run.slice("cold_start_data")
+    assert config["batch_size"] <= config["shard_size"] <= 8 * config["batch_size"]
+
+
 JUDGE = "+zero_rl.rewards.judge={{weight:1,args:{{model:big,{}}}}}"
 REFUSED = {
     "unknown key": (
