@@ -1023,7 +1023,7 @@ def test_a_file_whose_rows_all_give_an_evaluation_set_away_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("train", "named"),
-    [([GOOD, GOOD], r"of 2: train: [0-9a-f]{12} \(2 such\)$"), ([], "of 0: its files are empty$")],
+    [([GOOD, GOOD], r"of 2: train: '2 \+ 3\?': in test already \(2 such\)$"), ([], "of 0: its files are empty$")],
     ids=["all known", "none"],
 )
 def test_a_split_of_which_no_row_is_left_is_refused(tmp_path, train, named):

@@ -384,6 +384,24 @@ def test_what_is_wrong_with_a_file_is_counted_and_shown(tmp_path, capsys):
     assert "left out: 1 rows, empty; first: words.csv: row 108" in capsys.readouterr().out
 
 
+def test_a_refusal_of_damaged_rows_names_no_others_and_a_second_answer_is_told_with_its_question(tmp_path, capsys):
+    again = [("  " + ROWS[0][0].upper(), "another answer", ""), ROWS[1]]
+    path = write_csv(tmp_path / "words.csv", [*ROWS, *again, *[("How long?", "", "")] * 3])
+    assert main(["data", "check", str(path), "--json"]) == 1
+    found = as_documented("data", capsys.readouterr().out)
+    assert found["left_out"] == {"answered otherwise": 1, "empty": 3, "twice": 1}
+    [stop] = found["stops"]
+    assert "column solution: empty (3 such); mend them" in stop and stop.count("such") == 1
+    assert found["first_left_out"]["answered otherwise"] == f"train: {ROWS[0][0].upper()!r}: answered otherwise"
+    assert found["first_left_out"]["twice"] == f"train: {ROWS[1][0]!r}: twice"
+
+
+def test_a_file_without_one_whole_row_isnt_to_be_allowed(tmp_path):
+    path = write_csv(tmp_path / "words.csv", [("How long?", "", "")] * 3)
+    with pytest.raises(UserError, match=r"3 of 3 rows .* are damaged.* \(3 such\); mend them$"):
+        made(Run.compose(ROOT, GSM8K, f"data.train={path} {WORDED}"), tmp_path / "data")
+
+
 @pytest.mark.parametrize("experiment", ["r1_micro", GSM8K])
 def test_more_damaged_rows_than_usual_stop_a_run_unless_they_are_allowed(experiment, tmp_path, capsys):
     path = write_csv(tmp_path / "words.csv", [*ROWS[:79], ("How long?", "", "")])

@@ -23,6 +23,7 @@ from r1flow.tracking.left_out import Count, tell_counts
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
 
+SHOWN = 60  # characters of a question in a line
 RECORD = "sources.json"  # what the files were made from
 OWN = {"own": "data.train", "own_test": "data.test"}  # sources that users name by a word (engine/own_data.py)
 
@@ -97,7 +98,7 @@ def share_split(
                 reason = f"in {owner} already"
             else:
                 reason = "twice" if row.get("answer") == answer else "answered otherwise"
-            count.leave_out(reason, f"{split}: {row['id']}")
+            count.leave_out(reason, f"{split}: {' '.join(row['question'].split())[:SHOWN]!r}: {reason}")
             continue
         owners[row["id"]] = file, row.get("answer")
         files[file].append(row)
@@ -109,15 +110,22 @@ def share_split(
 
 def check_count(key: str, split: str, count: Count, damaged_share: float) -> None:
     """Refuse a split if too many of its rows are damaged, or none is left."""
-    reasons = "; ".join(f"{place} ({count.left_out[reason]} such)" for reason, place in count.first.items())
     if count.damaged > damaged_share * count.read:
+        reasons = first_places(count, count.damages)
         enough = min(1.0, round(count.damaged / count.read + 0.01, 2))
+        allow = f", or allow it with ++data.damaged_share={enough}" if count.kept else ""
         raise UserError(
             f"{key}: {count.damaged} of {count.read} rows of {split} are damaged, more than data.damaged_share "
-            f"({damaged_share}): {reasons}; mend them, or allow it with ++data.damaged_share={enough}"
+            f"({damaged_share}): {reasons}; mend them{allow}"
         )
     if not count.kept:
-        raise UserError(f"{key}: no row of {split} is left of {count.read}: {reasons or 'its files are empty'}")
+        reasons = first_places(count, count.left_out) or "its files are empty"
+        raise UserError(f"{key}: no row of {split} is left of {count.read}: {reasons}")
+
+
+def first_places(count: Count, rows: Counter[str]) -> str:
+    """The first row of each of these reasons, and how many there are."""
+    return "; ".join(f"{place} ({rows[reason]} such)" for reason, place in count.first.items() if reason in rows)
 
 
 def check_filled(config: Mapping[str, Any], file: str, rows: int, leaks: int = 0) -> None:

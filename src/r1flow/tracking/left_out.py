@@ -90,7 +90,7 @@ class Count:
 
     read: int = 0
     left_out: Counter[str] = field(default_factory=Counter)  # reason: rows
-    damaged: int = 0  # how many of the left-out rows aren't as their data set promises
+    damages: Counter[str] = field(default_factory=Counter)  # of the left-out rows those that aren't as promised
     first: dict[str, str] = field(default_factory=dict)  # reason: "train.jsonl: row 17: answer: not a number"
 
     def leave_out(self, reason: str, place: str = "", rows: int = 1, damaged: bool = False) -> None:
@@ -98,7 +98,7 @@ class Count:
         REASONS[reason]
         if rows:
             self.left_out[reason] += rows
-            self.damaged += damaged
+            self.damages += Counter({reason: rows * damaged})
             self.first.setdefault(reason, place)
 
     def keep(
@@ -116,13 +116,17 @@ class Count:
     def add(self, other: "Count") -> None:
         """Count another's rows, too."""
         self.read += other.read
-        self.damaged += other.damaged
+        self.damages += other.damages
         self.left_out.update(other.left_out)
         self.first = other.first | self.first
 
     @property
     def kept(self) -> int:
         return self.read - self.left_out.total()
+
+    @property
+    def damaged(self) -> int:
+        return self.damages.total()
 
     @property
     def lost(self) -> int:
