@@ -16,6 +16,7 @@ from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from documented import EXAMPLES, as_documented
@@ -74,13 +75,14 @@ def make_stage(stage: Path, age_s: float) -> None:
     os.utime(stage / "manifest.json", (time.time() - age_s,) * 2)
 
 
-def evaluate(folder: Path, model: str) -> None:
-    """An evaluation of the model whose manifest has this hash."""
+def evaluate(folder: Path, model: str, **more: Any) -> None:
+    """An evaluation of the model whose manifest has this hash; `more` metrics."""
     make_stage(folder, 0)
     made = manifest.read_json(folder / "provenance.json")
     inputs = made["inputs"] | {"model": {"stage": folder.name, "sha256": model}}
     manifest.write_json(folder / "provenance.json", made | {"inputs": inputs})
-    manifest.write_json(folder / "metrics.json", {"tasks": {"chain_sum": {"pass_at_1": 0.613, "k": 16}}})
+    metrics = {"tasks": {"chain_sum": {"pass_at_1": 0.613, "k": 16}}, **more}
+    manifest.write_json(folder / "metrics.json", metrics)
     manifest.write_json(folder / "manifest.json", manifest.manifest_of_files(f"evaluate/{folder.name}", folder))
 
 
@@ -470,6 +472,19 @@ def test_a_card_shows_how_to_use_what_the_stage_made(project):
     assert "pipeline_tag: text-classification\n" in card and "<think>" not in card
     card = export.card(stage.rename(stage.with_name("zero_rl")), stage.with_name("zero_rl"))
     assert "AutoModelForCausalLM" in card and "pipeline_tag: text-generation\n" in card and "<think>" in card
+
+
+def test_a_card_says_that_its_results_were_made_with_tools_and_has_those_without(project):
+    stage, evaluation = project / "results/new/align_rl", project / "results/new/evaluate/align_rl"
+    model, without = manifest.sha256(stage / "manifest.json"), {"no_tools": {"sums": {"pass_at_1": 0.125, "k": 16}}}
+    cards = []
+    for more in ({}, {"tools": {}}, {"tools": {}, "interventions": without}):
+        evaluate(evaluation, model, **more)
+        cards.append(export.card(stage, stage))
+        shutil.rmtree(evaluation)
+    assert ["could call tools" in card for card in cards] == [False, True, True]
+    assert ["| sums | 0.125 | 16 |" in card for card in cards] == [False, False, True]
+    assert all("| chain_sum | 0.613 | 16 |" in card for card in cards)
 
 
 def test_numbers_that_are_not_an_evaluations_of_this_very_model_are_on_no_card(project, capsys):

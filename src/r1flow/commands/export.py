@@ -70,6 +70,9 @@ prompt = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prom
 asked, answered = tokenizer([prompt, "The result is 5."], add_special_tokens=False).input_ids
 print(model(torch.tensor([[*asked, *answered, tokenizer.eos_token_id]])).logits.sigmoid().item())
 """
+TOOLS = """\
+The model could call tools while it answered: what it wrote between `<tool>` and `</tool>` got a result, between
+`<result>` and `</result>`, with which it went on. The example above gives it none."""
 LICENCE = "LICENSE"
 ALIASES = {"zero_rl": "r1-zero", "align_rl": "r1", "distill": "student"}  # of the latest export, in MLflow's registry
 COLUMNS = ("pass_at_1", "se", "cons_at_k", "format_rate", "language_rate", "mean_length", "n_problems", "k")
@@ -184,7 +187,7 @@ def card(stage: Path, base: Path) -> str:
         use=use,
         run=stage.parent.name,
         license=f"\nlicense: {tag_of(source['license'])}" if source.get("license") else "",
-        results=results_table(metrics) if metrics else "This model was not evaluated.",
+        results=told_of_results(metrics) if metrics else "This model was not evaluated.",
         licence=licensed(base, source),
         provenance=provenance_list(
             provenance.read_provenance(stage / "provenance.json"), read_json(stage / "metrics.json")
@@ -229,12 +232,22 @@ def evaluated(stage: Path) -> dict[str, Any] | None:
     return read_json(folder / "metrics.json")
 
 
-def results_table(metrics: dict[str, Any]) -> str:
+def told_of_results(metrics: dict[str, Any]) -> str:
+    """The results, and where the model had tools, that it had them, and what it does without them."""
+    told = [results_table(metrics["tasks"])]
+    if "tools" in metrics:
+        told.append(TOOLS)
+        if without := metrics.get("interventions", {}).get("no_tools"):
+            told += ["Without them:", results_table(without)]
+    return "\n\n".join(told)
+
+
+def results_table(tasks: dict[str, Any]) -> str:
     """Tasks by measures, as Markdown; `se` is the standard error of pass@1 over the problems."""
-    measured = set().union(*metrics["tasks"].values())
+    measured = set().union(*tasks.values())
     columns = [name for name in COLUMNS if name in measured]
     rows = [["task", *columns], ["---"] * (len(columns) + 1)]
-    for name, task in metrics["tasks"].items():
+    for name, task in tasks.items():
         rows.append([name, *(cell(task.get(column)) for column in columns)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
