@@ -13,10 +13,12 @@ from documented import as_documented
 from test_trace import CONFIG, make_run
 
 from r1flow.api.listing import ListedRun, list_runs
+from r1flow.api.stored import open_run
 from r1flow.artifacts.frozen import freeze
 from r1flow.artifacts.locks import hold
 from r1flow.commands import show
 from r1flow.commands.cli import main
+from r1flow.commands.diff import read_run
 from r1flow.commands.runs import SORTED_BY, runs_in_order
 from r1flow.engine.run import Run
 
@@ -116,6 +118,20 @@ def test_runs_are_in_order_of_any_column_and_what_is_unknown_comes_last(key):
 
     values = [getattr(each, key) for each in runs_in_order([run(None), run(2), run(3), run(1)], key)]
     assert values == ([3, 2, 1, None] if key in ("changed", "pass_at_1") else [1, 2, 3, None])
+
+
+def test_results_on_another_disk_are_those_of_the_project_that_the_link_is_in(made, tmp_path, monkeypatch):
+    project = tmp_path / "project"
+    shutil.copytree(made, project)
+    (project / "results").rename(tmp_path / "disk")
+    (project / "results").symlink_to(tmp_path / "disk")
+    (project / "results/part/data").rename(project / "data")  # which is pinned
+    monkeypatch.chdir(made)
+    there = {each.run: each for each in list_runs()}
+    monkeypatch.chdir(project)
+    assert {each.run: each for each in list_runs()} == there
+    assert open_run("results/part").stages == open_run(made / "results/part").stages
+    assert read_run(Path("results/part")).keys() == read_run(made / "results/part").keys()
 
 
 def test_a_plan_that_was_only_tried_is_not_taken_for_the_runs(project, monkeypatch):

@@ -20,7 +20,7 @@ from r1flow.api.stored import EVALUATE, StoredRun
 from r1flow.artifacts.frozen import config_digest, load_frozen
 from r1flow.artifacts.locks import is_held
 from r1flow.artifacts.manifest import MANIFEST, PROVENANCE
-from r1flow.artifacts.records import read_file
+from r1flow.artifacts.records import absolute_place, read_file
 from r1flow.artifacts.versions import RESULTS
 from r1flow.core.errors import UserError, error_in_words
 from r1flow.engine.run import FROZEN, Run
@@ -72,7 +72,7 @@ def runs_and_damage(results: Path | str = RESULTS) -> tuple[list[ListedRun], lis
 
 
 def listed_run(run: StoredRun) -> ListedRun:
-    project = run.folder.resolve().parent.parent
+    project = absolute_place(run.folder).parent.parent
     made = {stage: read_file(run.folder_of(stage) / PROVENANCE) for stage in run.stages}
     facts = facts_of(project / FROZEN, run.name, {stage: each.get("config") for stage, each in made.items()})
     jobs = Run(facts["config"]).jobs if facts else None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import run_folder
 from r1flow.artifacts.manifest import MANIFEST
-from r1flow.artifacts.records import folder_of, read_file
+from r1flow.artifacts.records import absolute_place, folder_of, read_file
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.recipe.stages import position
 
@@ -47,7 +47,7 @@ class StoredRun:
         >>> r1flow.open_run("results/r1_tiny").stages[:3]
         ['data', 'base', 'zero_rl']
         """
-        root = self.folder.resolve()
+        root = absolute_place(self.folder)
         finished = {str(path.parent.relative_to(root)) for path in root.glob(f"**/{MANIFEST}")}
         if (self.folder_of("data") / MANIFEST).is_file():
             finished.add("data")
@@ -152,7 +152,7 @@ class StoredRun:
 
     def folder_of(self, stage: str) -> Path:
         """Where a stage's files are; pinned data is the project's."""
-        return folder_of(self.folder.resolve(), stage)
+        return folder_of(absolute_place(self.folder), stage)
 
     def samples_of(self, model: str) -> Path:
         """The model's samples.parquet; raises UserError for a model that wasn't evaluated."""

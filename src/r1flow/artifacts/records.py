@@ -5,6 +5,7 @@
 Every mistake is a UserError with the file and the remedy.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,12 @@ def read_file(path: Path, how: Callable[[Path], Any] = read_json) -> Any:
         raise UserError(
             f"{path} can't be read as a stage's file ({error}); run the stage again, or restore it"
         ) from error
+
+
+def absolute_place(path: Path) -> Path:
+    """The absolute path: through links, but for results/ on another disk, as a run's project is beside results/."""
+    here = Path(os.path.abspath(path))
+    return here if "results" in here.parts else path.resolve()
 
 
 def folder_of(run: Path, stage: str) -> Path:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts.folders import run_folder
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST
-from r1flow.artifacts.records import Record, folder_of, read_file, read_record
+from r1flow.artifacts.records import Record, absolute_place, folder_of, read_file, read_record
 from r1flow.commands.finding import add_json, tell
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError, listed
@@ -94,13 +94,14 @@ def diff(run_a: Path, run_b: Path, as_json: bool = False) -> int:
 
 def read_run(run: Path) -> RunRecords:
     """Every stage of the run, the pinned data that it read included; raises UserError naming what isn't whole."""
-    run = run_folder(run)
-    written = [*run.resolve().glob("**/provenance.json"), *run.resolve().glob(f"**/{MANIFEST}")]
-    stages = {str(path.parent.relative_to(run.resolve())) for path in written}
+    given = run_folder(run)
+    run = absolute_place(given)
+    written = [*run.glob("**/provenance.json"), *run.glob(f"**/{MANIFEST}")]
+    stages = {str(path.parent.relative_to(run)) for path in written}
     if not stages:
-        raise UserError(f"{run}: no stage's folder in it; name a run's folder, for example results/r1_tiny")
-    pinned = {"data"} if (folder_of(run.resolve(), "data") / MANIFEST).is_file() else set()
-    return {stage: read_record(folder_of(run.resolve(), stage)) for stage in sorted(stages | pinned, key=position)}
+        raise UserError(f"{given}: no stage's folder in it; name a run's folder, for example results/r1_tiny")
+    pinned = {"data"} if (folder_of(run, "data") / MANIFEST).is_file() else set()
+    return {stage: read_record(folder_of(run, stage)) for stage in sorted(stages | pinned, key=position)}
 
 
 # -- what differs, and why ---------------------------------------------------------------------------------------

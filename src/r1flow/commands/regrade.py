@@ -24,7 +24,7 @@ from r1flow.artifacts.folders import run_folder
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, PROVENANCE, read_json
 from r1flow.artifacts.provenance import content, recorded
-from r1flow.artifacts.records import Record, folder_of, read_record
+from r1flow.artifacts.records import Record, absolute_place, folder_of, read_record
 from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
 from r1flow.core.errors import UserError
@@ -80,7 +80,7 @@ def graded_stages(run: Path) -> list[Record]:
     folders: list[Path] = []
     for stage in stages:
         folders += [run / stage, *sorted((run / stage).glob("*/"))]
-    whole = [folder.resolve() for folder in folders if (folder / MANIFEST).is_file()]
+    whole = [absolute_place(folder) for folder in folders if (folder / MANIFEST).is_file()]
     if not whole:
         raise UserError(f"{run}: no graded samples in it; name a run's folder, for example results/r1_tiny")
     return [whole_record(folder) for folder in whole]

@@ -16,7 +16,6 @@ not hashed again (`r1flow verify` does that). MLflow's run is looked up only in 
 
 import argparse
 import json
-import os
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from urllib.parse import unquote, urlparse
 from r1flow.artifacts import manifest, provenance, versions
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, sha256
-from r1flow.artifacts.records import Record, folder_of, read_file, read_record
+from r1flow.artifacts.records import Record, absolute_place, folder_of, read_file, read_record
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, tell
 from r1flow.core.changes import children
@@ -96,12 +95,6 @@ def nearest_stage(path: Path) -> Path:
     below = [record.parent for record in chain(path.glob("*/provenance.json"), path.glob("*/*/provenance.json"))]
     which = listed(sorted(map(str, below)), 6) if below else "results/r1_tiny/zero_rl"
     raise UserError(f"{path} belongs to no stage (no provenance.json); name a stage's folder or file: {which}")
-
-
-def absolute_place(path: Path) -> Path:
-    """The absolute path: through links, but for results/ on another disk, as a run's pointers are beside results/."""
-    here = Path(os.path.abspath(path))
-    return here if "results" in here.parts else path.resolve()
 
 
 def look_up(file: Path, keys: str) -> Any:
