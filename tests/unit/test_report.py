@@ -226,8 +226,21 @@ def test_the_same_problems_of_some_models_stand_side_by_side_as_the_seed_draws_t
     assert first == again != other
     assert first.count('<div class="samples">') == 5 and first.count('<div class="sample">') == 10
     assert first.count(">base · ") == first.count(">align_rl · ") == 5
-    one, _ = make(tmp_path / "one", fabricate_run(tmp_path / "zero", ZERO_ONLY, problems=4))
-    assert one.partition('id="side-by-side"')[2].count('<div class="sample">') == 5  # a run without align_rl
+
+
+@pytest.mark.parametrize(
+    ("there", "shown"),
+    [
+        (("base", "zero_rl"), ["base", "zero_rl"]),
+        (("base", "zero_rl", "cold_start", "reasoning_rl"), ["base", "reasoning_rl"]),
+        (("student_base", "distill"), ["student_base", "distill"]),
+        (("base",), []),
+    ],
+)
+def test_in_a_run_without_the_last_model_its_own_last_one_stands_beside_the_others(tmp_path, there, shown):
+    page, _ = make(tmp_path / "report", fabricate_run(tmp_path / "run", there, problems=4))
+    beside = page.partition('<section id="side-by-side">')[2]
+    assert re.findall(r">([a-z_]+) · ", beside) == shown * 5
 
 
 def test_what_a_reader_must_know_stands_above_the_claims_and_beside_its_claim(tmp_path):

@@ -463,9 +463,15 @@ def side_by_side(
 ) -> list[dict[str, Row]]:
     """Some problems and general prompts, drawn among those that all these models answered: each one's first response.
 
-    Models that the run doesn't have are left out.
+    Models that the run doesn't have are left out. If the last one is among these, the run's own last model stands in
+    its place, beside its first one where none of the others is there, either. A single model has nobody beside it.
     """
-    first = {model: {} for model in models if model in results.samples}
+    chosen = [model for model in models if model in results.samples]
+    if models and results.models and models[-1] not in chosen:
+        chosen = [*(chosen or results.models[:1]), results.models[-1]]
+    first = {model: {} for model in chosen}
+    if len(first) < 2:
+        return []
     for model, by_problem in first.items():
         for row in results.samples[model]:
             by_problem.setdefault(row["problem_id"], row)
