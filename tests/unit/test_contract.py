@@ -328,6 +328,19 @@ def test_a_prompt_that_opens_the_reasoning_is_refused_unless_the_stage_sets_anot
     assert refusal("sft", SFT | {"template": TEMPLATE}, model=model) is None
 
 
+def test_a_template_that_cannot_be_read_is_refused_unless_the_stage_sets_another(model):
+    assert "template_fault" not in contract_of(model)
+    unended = "{{ bos_token }}\n{% for m in messages %}{{ m.content }"
+    assert "stage: template can't be read (line 2: " in refusal("sft", SFT | {"template": unended}, model=model)
+    (model / "chat_template.jinja").write_text(unended)
+    for program, config in (("sft", SFT), ("grpo", GRPO), ("rejection", EVALUATE), ("evaluate", EVALUATE)):
+        said = refusal(program, config, model=model)
+        assert f"the chat template of input model ({model}) can't be read (line 2: " in said
+    assert refusal("sft", SFT | {"template": TEMPLATE}, model=model) is None
+    (model / "chat_template.jinja").write_text("{% generation %}{{ messages[0].content }}{% endgeneration %}")
+    assert refusal("sft", SFT, model=model) is None  # transformers knows it
+
+
 OF_PARTS = "{% for m in messages %}{% for c in m.content %}{{ c.text }}{% endfor %}|{% endfor %}"  # of texts and images
 
 

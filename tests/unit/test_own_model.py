@@ -97,6 +97,7 @@ def test_no_other_split_gets_or_loses_a_problem(shares, model):
 
 NO_TEMPLATE = {
     "missing": None,
+    "can't be read": CHATML.removesuffix("{% endfor %}") + "{{ m.content",
     "ends the prompt with <think>": CHATML.replace("assistant\n", "assistant\n<think>\n"),
     "drops a question": CHATML.replace("message.content", "message.content[0].text"),
 }

@@ -45,6 +45,7 @@ from r1flow.model.weights import (
 )
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from tokenizers import Tokenizer
 
 Contract = dict[str, Any]
@@ -188,6 +189,7 @@ def describe_tokenizer(folder: Path, tokenizer: "Tokenizer") -> Contract:
         "think": {"open": ids(THINK_OPEN), "close": ids(THINK_CLOSE), "prefilled": prefilled(template)},
         "answer": {"open": ids(ANSWER_OPEN), "close": ids(ANSWER_CLOSE)},
         **({"drops_question": True} if drops_question(template) else {}),
+        **({"template_fault": fault} if (fault := template_fault(template)) else {}),
     }
 
 
@@ -247,16 +249,31 @@ def drops_question(template: str | None) -> bool:
     return bool(template) and QUESTION not in (rendered(template) or QUESTION)
 
 
-def rendered(template: str | None) -> str | None:
-    """The prompt that a template makes of QUESTION; None when only transformers could render it."""
+def template_fault(template: str | None) -> str | None:
+    """Where a template can't be read, and why; None for one with a tag that only transformers knows."""
+    import jinja2
+
+    try:
+        compiled(template)
+    except jinja2.TemplateSyntaxError as error:
+        return None if "unknown tag" in str(error) else f"line {error.lineno}: {str(error.message)[:LONGEST]}"
+    return None
+
+
+def compiled(template: str | None) -> "Template":
+    """The template as transformers compiles it, without its own tags."""
     import jinja2.sandbox
 
     options = {"trim_blocks": True, "lstrip_blocks": True, "extensions": ["jinja2.ext.loopcontrols"]}
+    return jinja2.sandbox.ImmutableSandboxedEnvironment(**options).from_string(template or "")
+
+
+def rendered(template: str | None) -> str | None:
+    """The prompt that a template makes of QUESTION; None when only transformers could render it."""
     values = {"messages": [{"role": "user", "content": QUESTION}], "tools": None, "bos_token": "", "eos_token": ""}
     try:
-        compiled = jinja2.sandbox.ImmutableSandboxedEnvironment(**options).from_string(template or "")
         with time_limit(RENDER_S):
-            return compiled.render(values, add_generation_prompt=True)
+            return compiled(template).render(values, add_generation_prompt=True)
     except MemoryError:  # it would take that of a training, too
         raise
     except Exception:  # a template may raise anything
@@ -335,12 +352,13 @@ def template_faults(side: str, contract: Contract, own: str | None) -> Iterator[
     """Data, filters and rewards expect both think tags in the response. `own`: the template that the config sets."""
     if not own and contract["chat_template"] is None:
         yield f"{side} has no chat template; add chat_template.jinja to it"
+    whose = "template" if own else f"the chat template of {side}"
+    if fault := template_fault(own) if own else contract.get("template_fault"):
+        yield f"{whose} can't be read ({fault}); mend it, or set `template` to one of those in conf/template/"
     if prefilled(own) if own else contract["think"]["prefilled"]:
-        whose = "template" if own else f"the chat template of {side}"
         ends = f"{whose} ends the prompt with {THINK_OPEN}, but here the response begins with it"
         yield f"{ends}; remove it from the end of the template"
     if drops_question(own) if own else contract.get("drops_question"):
-        whose = "template" if own else f"the chat template of {side}"
         yield f"{whose} drops the question that it is given as a text; take one like those in conf/template/"
 
 

@@ -143,6 +143,8 @@ def settle_template(block: dict[str, Any], contract: Contract, is_ours: bool, co
         return "with the experiment's chat template"
     if not contract["chat_template"]:
         why = "is missing"
+    elif fault := contract.get("template_fault"):
+        why = f"can't be read ({fault})"
     elif contract["think"]["prefilled"]:
         why = "ends the prompt with <think>, which responses begin with here"
     elif contract.get("drops_question"):
