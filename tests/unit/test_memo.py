@@ -69,6 +69,18 @@ def test_how_a_server_is_asked_is_no_part_of_the_identity_and_what_it_is_asked_i
     assert asked("vllm", 8) != asked("vllm", 64) != asked("openai", 64)
 
 
+def judged(name: str = "judge", **args: object) -> str:
+    rewards = {"accuracy": {"weight": 1.0}, "helpful": {"name": name, "weight": 1.0, "args": {"model": "a"} | args}}
+    return provenance.describe_provenance("align_rl", "grpo", {"rewards": rewards}, Code({}, {}), {})["identity"]
+
+
+def test_nor_is_how_a_judge_is_asked():
+    more = {"attempts": 9, "timeout_s": 9.0, "concurrency": 4, "backoff_s": 2.0, "cache_dir": "scratch/judge"}
+    assert judged() == judged(**more, api_key_env="KEY")
+    assert len({judged(), judged(model="b"), judged(sees="response"), judged("my_judge.score", attempts=9)}) == 4
+    assert judged("my_judge.score") != judged("my_judge.score", attempts=9)  # it may mean something else there
+
+
 def test_a_stage_that_was_asked_for_with_less_patience_is_taken_from_the_store(computed):
     config = {"engine": "openai", "engine_options": {"attempts": 2}, "batch_size": 8}
     (computed / "config.yaml").write_text(frozen.dump(config))

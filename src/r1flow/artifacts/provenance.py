@@ -20,8 +20,10 @@ from r1flow.artifacts import manifest
 from r1flow.artifacts.fingerprint import Code
 from r1flow.artifacts.frozen import config_digest, load_frozen
 from r1flow.core.errors import UserError
+from r1flow.core.rewarding import reward_names
 
-ASKING = ("api_key_env", "timeout_s", "attempts")  # keys that only say how to ask a server
+# Keys that only say how to ask a server; the last three are a judge's.
+ASKING = ("api_key_env", "timeout_s", "attempts", "concurrency", "backoff_s", "cache_dir")
 DECIDE = ("stage", "program", "config", "code", "libraries", "python")  # and the inputs' contents
 NOT_THERE = "not there yet"  # what is wrong with a folder that doesn't exist
 
@@ -47,12 +49,20 @@ def describe_provenance(
 def deciding(config: dict[str, Any]) -> dict[str, Any]:
     """The config without what only says how a server is asked: after an outage, a longer timeout keeps what was done.
 
-    With a server the batch size is the number of requests under way, so it is left out, too.
+    With a server that samples, the batch size is the number of requests under way, so it is left out, too.
     """
-    if config.get("engine") != "openai":
-        return config
-    options = {key: value for key, value in config["engine_options"].items() if key not in ASKING}
-    return {key: value for key, value in config.items() if key != "batch_size"} | {"engine_options": options}
+    if config.get("engine") == "openai":
+        options = without_asking(config["engine_options"])
+        config = {key: value for key, value in config.items() if key != "batch_size"} | {"engine_options": options}
+    rewards = dict(config.get("rewards") or {})
+    for label, name in reward_names(rewards).items():
+        if name == "judge":
+            rewards[label] = rewards[label] | {"args": without_asking(rewards[label].get("args") or {})}
+    return config | {"rewards": rewards} if rewards else config
+
+
+def without_asking(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key not in ASKING}
 
 
 def identity_of(provenance: dict[str, Any]) -> str:
