@@ -257,9 +257,10 @@ def test_pauses_double_and_follow_retry_after() -> None:
     assert dated == {"3": 3.0} | dict.fromkeys(UNREAD)
 
 
-def test_a_server_that_wants_to_be_left_alone_for_long_is_given_up() -> None:
+def test_a_server_that_wants_to_be_left_alone_for_long_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     with FakeServer(script=[Reply(429, headers={"Retry-After": "86400"})]) as server:
         assert ask(server, [REPLY]) == [None] and len(server.bodies) == 1
+    assert "HTTP 429: ; it asks to wait 86400 s, more than we wait" in caplog.text
 
 
 def test_a_reply_of_no_bounds_is_not_read_to_its_end() -> None:

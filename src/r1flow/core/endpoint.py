@@ -53,8 +53,9 @@ class Unanswered(Exception):
     """A request got no usable reply; tells whether to try again, and after how many seconds."""
 
     def __init__(self, why: str, again: bool = True, after_s: float | None = None) -> None:
-        super().__init__(why)
-        self.again = again and (after_s or 0.0) <= LONGEST_PAUSE_S
+        too_long = (after_s or 0.0) > LONGEST_PAUSE_S
+        super().__init__(f"{why}; it asks to wait {after_s:.0f} s, more than we wait" if too_long else why)
+        self.again = again and not too_long
         self.after_s = after_s
 
 
@@ -174,16 +175,16 @@ class Endpoint:
             raise Unanswered(str(error), error.again) from error
         except (HTTPError, TimeoutError) as error:
             raise Unanswered(f"{type(error).__name__}: {error}") from error
-        self.check(response)
+        self.check(response, path)
         return response
 
-    def check(self, response: "Response") -> None:
+    def check(self, response: "Response", path: str) -> None:
         """Raise for a response that is no answer."""
         status = response.status_code
         if status in MISCONFIGURED:
             key = f"the key in {self.key_env}" if self.key_env else "api_key_env (no key was sent)"
             raise UserError(
-                f"endpoint: {self.url} answers {status} {response.reason_phrase}; check url, model and {key}"
+                f"endpoint: {self.url} answers {status} {response.reason_phrase} at {path}; check url, model and {key}"
             )
         if status != 200:
             again = status in TRANSIENT or status >= 500

@@ -455,7 +455,10 @@ def key_fault(schema: type, error: dict[str, Any]) -> str:
         return f"there is no such key{did_you_mean(str(error['loc'][-1]), known_keys(schema, error['loc'][:-1]))}"
     if kind in TYPE_FAULTS:
         said = "null" if given is None else repr(given)
-        return f"{said} isn't of type {TYPE_FAULTS[kind]}; write a value of that type"
+        fault = f"{said} isn't of type {TYPE_FAULTS[kind]}; write a value of that type"
+        if isinstance(given, str) and TYPE_FAULTS[kind] == "block":
+            fault += ", or take a file of conf/ by its group, as in environment@reasoning_rl.environment=python"
+        return fault
     limits = error.get("ctx", {})
     if kind == "literal_error":
         return f"{given!r}; use {limits['expected'].replace(chr(39), '')}"
