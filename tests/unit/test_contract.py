@@ -341,6 +341,19 @@ def test_a_template_that_cannot_be_read_is_refused_unless_the_stage_sets_another
     assert refusal("sft", SFT, model=model) is None  # transformers knows it
 
 
+@pytest.mark.parametrize(
+    ("deep", "why"),
+    [
+        ("{% if x %}" * 300 + "{% endif %}" * 300, "maximum recursion depth exceeded"),
+        ("{% for x in y %}" * 25 + "{% endfor %}" * 25, "too many statically nested blocks"),
+    ],
+)
+def test_a_template_that_is_nested_too_deeply_is_refused(model, deep, why):
+    assert f"stage: template can't be read ({why}" in refusal("sft", SFT | {"template": deep}, model=model)
+    (model / "chat_template.jinja").write_text(deep)
+    assert f"the chat template of input model ({model}) can't be read ({why}" in refusal("sft", SFT, model=model)
+
+
 OF_PARTS = "{% for m in messages %}{% for c in m.content %}{{ c.text }}{% endfor %}|{% endfor %}"  # of texts and images
 
 

@@ -320,7 +320,7 @@ def test_a_servers_words_cannot_write_over_the_terminal_from_the_log(caplog: pyt
 def test_a_wrong_key_url_or_model_is_one_line_for_the_user(status: int) -> None:
     with FakeServer(answer=lambda body: Reply(status)) as server, pytest.raises(UserError, match=str(status)) as caught:
         ask(server, ["a", "b", "c"])
-    assert "check url, model" in str(caught.value) and "\n" not in str(caught.value)
+    assert "at /chat/completions; check url, model" in str(caught.value) and "\n" not in str(caught.value)
 
 
 # -- order, concurrency, cache -----------------------------------------------------------------------------------

@@ -248,7 +248,7 @@ def test_a_record_of_a_csv_that_is_too_large_is_counted_and_left_out(tmp_path):
 
 @pytest.mark.parametrize(("content", "said"), [
     (b"q,b\n1,2\n", "no column a; its first line has q, b"),
-    (b"", "no column a; its first line has "),
+    (b"", "its first line names no columns"),
     (b"\nq,a\n1,2\n", "rows.csv: its first line names no columns; begin the file with their names"),
     (b",,\nq,a,\n1,2,\n", "its first line names no columns"),
     ("q,a\nGrö\u00dfe?,5\n".encode("latin-1"), "can't be read as CSV in UTF-8"),

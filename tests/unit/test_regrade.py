@@ -354,6 +354,17 @@ def test_it_works_below_the_projects_folder_and_says_so_outside_one(
     )
 
 
+def test_results_may_lie_on_another_disk(
+    run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture
+) -> None:
+    disk, results = tmp_path_factory.mktemp("disk") / "results", run.parent
+    results.rename(disk)
+    results.symlink_to(disk)
+    (run.parents[1] / "Snakefile").touch()
+    monkeypatch.chdir(run.parents[1])
+    assert main(["regrade", run.name]) == 0 and "are graded as they were" in capsys.readouterr().out
+
+
 def test_no_torch_is_imported() -> None:
     program = "import sys, r1flow.commands.regrade; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -45,7 +45,6 @@ from r1flow.model.weights import (
 )
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from tokenizers import Tokenizer
 
 Contract = dict[str, Any]
@@ -181,15 +180,15 @@ def describe_tokenizer(folder: Path, tokenizer: "Tokenizer") -> Contract:
 
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     split = tokenizer.encode(PROBE, add_special_tokens=False).ids
+    tried = tried_template(template)
     return {
         "tokenizer": text_digest(json.dumps([sorted(vocabulary.items()), split])),
         "chat_template": template and text_digest(template),
         "eos_token_id": special("eos_token"),
         "pad_token_id": special("pad_token"),
-        "think": {"open": ids(THINK_OPEN), "close": ids(THINK_CLOSE), "prefilled": prefilled(template)},
+        "think": {"open": ids(THINK_OPEN), "close": ids(THINK_CLOSE), "prefilled": tried.pop("prefilled")},
         "answer": {"open": ids(ANSWER_OPEN), "close": ids(ANSWER_CLOSE)},
-        **({"drops_question": True} if drops_question(template) else {}),
-        **({"template_fault": fault} if (fault := template_fault(template)) else {}),
+        **tried,
     }
 
 
@@ -238,46 +237,36 @@ def template_of(folder: Path) -> str | None:
     return template
 
 
-def prefilled(template: str | None) -> bool | None:
-    """Whether a template's prompt opens the reasoning itself; None when only transformers could render it."""
-    prompt = rendered(template)
-    return None if prompt is None else opens_thought(prompt)
+def tried_template(template: str | None) -> dict[str, Any]:
+    """What a template makes of QUESTION: {"prefilled": whether its prompt opens the reasoning itself}.
 
-
-def drops_question(template: str | None) -> bool:
-    """Whether a template's prompt lacks the question, as where one expects a list of texts and images."""
-    return bool(template) and QUESTION not in (rendered(template) or QUESTION)
-
-
-def template_fault(template: str | None) -> str | None:
-    """Where a template can't be read, and why; None for one with a tag that only transformers knows."""
+    `prefilled` is None where only transformers could render it, with tags of its own. Only where it is so:
+    {"template_fault": where the template can't be read, and why}, {"drops_question": True}, as one does that expects a
+    list of texts and images.
+    """
     import jinja2
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    try:
-        compiled(template)
-    except jinja2.TemplateSyntaxError as error:
-        return None if "unknown tag" in str(error) else f"line {error.lineno}: {str(error.message)[:LONGEST]}"
-    return None
-
-
-def compiled(template: str | None) -> "Template":
-    """The template as transformers compiles it, without its own tags."""
-    import jinja2.sandbox
-
-    options = {"trim_blocks": True, "lstrip_blocks": True, "extensions": ["jinja2.ext.loopcontrols"]}
-    return jinja2.sandbox.ImmutableSandboxedEnvironment(**options).from_string(template or "")
-
-
-def rendered(template: str | None) -> str | None:
-    """The prompt that a template makes of QUESTION; None when only transformers could render it."""
+    # As transformers makes it, without its own tags.
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
     values = {"messages": [{"role": "user", "content": QUESTION}], "tools": None, "bos_token": "", "eos_token": ""}
+    readable = None
     try:
         with time_limit(RENDER_S):
-            return compiled(template).render(values, add_generation_prompt=True)
+            readable = environment.from_string(template or "")
+            prompt = readable.render(values, add_generation_prompt=True)
     except MemoryError:  # it would take that of a training, too
         raise
-    except Exception:  # a template may raise anything
-        return None
+    except jinja2.TemplateSyntaxError as error:
+        fault = None if "unknown tag" in str(error) else f"line {error.lineno}: {str(error.message)[:LONGEST]}"
+    except Exception as error:  # a template may raise anything; what is nested too deeply does so when it is read
+        fault = None if readable else str(error)[:LONGEST]
+    else:
+        drops = {"drops_question": True} if template and QUESTION not in prompt else {}
+        return {"prefilled": opens_thought(prompt), **drops}
+    return {"prefilled": None, **({"template_fault": fault} if fault else {})}
 
 
 def dtype_of(folder: Path) -> str | None:
@@ -353,12 +342,13 @@ def template_faults(side: str, contract: Contract, own: str | None) -> Iterator[
     if not own and contract["chat_template"] is None:
         yield f"{side} has no chat template; add chat_template.jinja to it"
     whose = "template" if own else f"the chat template of {side}"
-    if fault := template_fault(own) if own else contract.get("template_fault"):
+    tried = tried_template(own) if own else contract | {"prefilled": contract["think"]["prefilled"]}
+    if fault := tried.get("template_fault"):
         yield f"{whose} can't be read ({fault}); mend it, or set `template` to one of those in conf/template/"
-    if prefilled(own) if own else contract["think"]["prefilled"]:
+    if tried["prefilled"]:
         ends = f"{whose} ends the prompt with {THINK_OPEN}, but here the response begins with it"
         yield f"{ends}; remove it from the end of the template"
-    if drops_question(own) if own else contract.get("drops_question"):
+    if tried.get("drops_question"):
         yield f"{whose} drops the question that it is given as a text; take one like those in conf/template/"
 
 

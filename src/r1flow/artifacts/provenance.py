@@ -20,7 +20,7 @@ from r1flow.artifacts import manifest
 from r1flow.artifacts.fingerprint import Code
 from r1flow.artifacts.frozen import config_digest, load_frozen
 from r1flow.core.errors import UserError
-from r1flow.core.rewarding import reward_names
+from r1flow.core.rewarding import judges
 
 # Keys that only say how to ask a server; the last three are a judge's.
 ASKING = ("api_key_env", "timeout_s", "attempts", "concurrency", "backoff_s", "cache_dir")
@@ -55,9 +55,8 @@ def deciding(config: dict[str, Any]) -> dict[str, Any]:
         options = without_asking(config["engine_options"])
         config = {key: value for key, value in config.items() if key != "batch_size"} | {"engine_options": options}
     rewards = dict(config.get("rewards") or {})
-    for label, name in reward_names(rewards).items():
-        if name == "judge":
-            rewards[label] = rewards[label] | {"args": without_asking(rewards[label].get("args") or {})}
+    for label in judges(rewards):
+        rewards[label] = rewards[label] | {"args": without_asking(rewards[label].get("args") or {})}
     return config | {"rewards": rewards} if rewards else config
 
 

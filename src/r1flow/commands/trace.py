@@ -29,7 +29,7 @@ from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, tell
 from r1flow.core.changes import children
 from r1flow.core.errors import UserError, did_you_mean, listed
-from r1flow.core.rewarding import reward_names
+from r1flow.core.rewarding import judges
 from r1flow.recipe.stages import position
 from r1flow.sampling import ADDRESS
 from r1flow.tracking import spool
@@ -191,8 +191,7 @@ def link_of(record: Record, entries: list[dict[str, str]]) -> Link:
 def servers_asked(config: dict[str, Any]) -> list[dict[str, str | None]]:
     """The models behind servers that wrote a stage's samples in place of its own, or judged them."""
     rewards = config.get("rewards") or {}
-    judges = [rewards[label].get("args") or {} for label, name in reward_names(rewards).items() if name == "judge"]
-    asked = [config.get("engine_options") or {}, *judges]
+    asked = [config.get("engine_options") or {}, *(rewards[label].get("args") or {} for label in judges(rewards))]
     return [{"model": options["model"], "url": options.get("url")} for options in asked if options.get("model")]
 
 

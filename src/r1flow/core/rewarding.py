@@ -14,6 +14,11 @@ def reward_names(rewards: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {label: part.get("name") or label for label, part in rewards.items()}
 
 
+def judges(rewards: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The labels of those entries of a block `rewards` that ask a judge."""
+    return [label for label, name in reward_names(rewards).items() if name == "judge"]
+
+
 def find_named(block: str, what: str, name: str, ours: Mapping[str, Any]) -> Any:
     """One of ours by its name, or a user's by its dotted path: `my_rewards.brevity` is in my_rewards.py.
 

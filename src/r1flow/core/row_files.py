@@ -69,7 +69,7 @@ def csv_records(path: Path, columns: list[str]) -> Iterator[dict[str, str] | Non
         reader = csv.DictReader(file, strict=True)
         try:
             names = reader.fieldnames or []
-            if reader.fieldnames is not None and not any(names):
+            if not any(names):
                 raise BadFile(f"{path}: its first line names no columns; begin the file with their names")
             check_commas(path, names)
             check_no_column_twice(path, names)

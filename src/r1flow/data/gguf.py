@@ -21,7 +21,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Self
 
-from r1flow.artifacts.contract import APART_S, PROBE, prefilled
+from r1flow.artifacts.contract import APART_S, PROBE, tried_template
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
 from r1flow.core.limits import time_limit
@@ -291,7 +291,7 @@ def tried(path: Path) -> Iterator[bool]:
         bare_tokenizer(values).encode(PROBE)
     except Exception as error:  # tokenizers has no exceptions of its own
         raise UserError(f"{path}: its tokenizer can't be built ({in_one_line(str(error))}); {INSTEAD}") from error
-    prefilled(values.get("tokenizer.chat_template"))
+    tried_template(values.get("tokenizer.chat_template"))
     yield True
 
 

@@ -159,8 +159,10 @@ def check_model_files(folder: Path | str) -> None:
             " (peft's merge_and_unload, then save_pretrained) and name the folder of the result"
         )
     if not any(folder.glob("*.safetensors")) and not (folder / INDEX).is_file():
-        pickled = "pickled weights can run code and aren't read: load the model elsewhere and save it with"
-        raise UserError(f"{folder} has no *.safetensors; {gguf_hint(folder) or f'{pickled} save_pretrained'}")
+        pickled = (
+            "pickled weights can run code and aren't read: load the model elsewhere and save it with save_pretrained"
+        )
+        raise UserError(f"{folder} has no *.safetensors; {gguf_hint(folder) or pickled}")
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".jinja", ".txt", ".model"):
             refuse_lfs_pointer(path)

@@ -25,7 +25,7 @@ from r1flow.sampling.turns import DrawnTurn, Episode, respond
 if TYPE_CHECKING:
     from r1flow.sampling.engine import Engine
 
-# TRL's names of its own loop's metrics, and three more.
+# TRL's names of its own loop's metrics, and some more.
 CALLS, FAILURES, TURNS = "tools/call_frequency", "tools/failure_frequency", "tools/turns"
 RESULT_TOKENS, READ_AGAIN = "tools/result_tokens", "tools/read_again"
 OWN_PAY = "rewards/environment"  # what an environment's `get_reward` pays
