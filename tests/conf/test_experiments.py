@@ -290,7 +290,15 @@ REFUSED = {
     ),
     "a step that is none": (
         "+zero_rl.rewards.steps={name:reasoning_steps,weight:1,args:{target:three}}",
-        "zero_rl.rewards.steps.args: a value is of a wrong type (",
+        "zero_rl.rewards.steps.args.target: 'three' isn't of type int; write a value of that type",
+    ),
+    "a word where a list is wanted": (
+        "align_rl.rewards.helpful.args.kinds=greeting",
+        "align_rl.rewards.helpful.args.kinds: 'greeting' isn't of type list[str] | None; write a value of that type",
+    ),
+    "a part of a response that a reward model can't see": (
+        "align_rl.rewards.helpful.args.sees=thoughts",
+        "align_rl.rewards.helpful.args: reward reward_model: sees 'thoughts' is neither 'summary' nor 'response'",
     ),
     "a solution's language that isn't run": (
         "+zero_rl.rewards.code_tests={weight:1,args:{language:pyhton}}",

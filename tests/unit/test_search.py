@@ -253,7 +253,11 @@ def test_only_reasoning_problems_that_can_be_graded_are_asked(tmp_path: Path) ->
             "search.strategies.weighted_best_of_n.args.scorer=progress_advantage",
             "search.strategies.weighted_best_of_n.args.scorer: progress_advantage may be below 0, and sums of it vote",
         ),
-        ("search.strategies.best_of_n.args.scorer=null", "search.strategies.best_of_n.args.scorer: there is no scorer"),
+        ("search.strategies.best_of_n.args.scorer=null", "search.strategies.best_of_n.args.scorer: None isn't of type"),
+        (
+            "+strategy@search.strategies=budget_forcing search.strategies.budget_forcing.args.wait=[wait]",
+            "search.strategies.budget_forcing.args.wait: ['wait'] isn't of type str",
+        ),
         (
             "strategy@search.strategies=[direct,dvts] search.strategies.dvts.args.step_tokens=500",
             "search.strategies.dvts.args.step_tokens: 500; use a whole number, 1 to 192, which is max_new_tokens",

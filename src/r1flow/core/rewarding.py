@@ -1,9 +1,10 @@
 """Rewards, and functions of users, as a configuration names them."""
 
 import importlib
+import inspect
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
@@ -45,6 +46,22 @@ def find_named(block: str, what: str, name: str, ours: Mapping[str, Any]) -> Any
     if not hasattr(found, attribute):
         raise UserError(f"{block}: {module}.{attribute}: {file} has no {attribute}; {put}")
     return getattr(found, attribute)
+
+
+def check_types(place: str, function: Callable[..., Any], args: Mapping[str, Any]) -> None:
+    """Refuse values that aren't of the types with which a function of ours is annotated; raises UserError."""
+    from pydantic import TypeAdapter, ValidationError
+
+    parameters = inspect.signature(function).parameters
+    for name, value in args.items():
+        kind = parameters[name].annotation
+        try:
+            TypeAdapter(kind).validate_python(value, strict=True)
+        except ValidationError as error:
+            wanted = inspect.formatannotation(kind)
+            for ours, yaml in {"collections.abc.Sequence": "list", "collections.abc.Mapping": "dict"}.items():
+                wanted = wanted.replace(ours, yaml)
+            raise UserError(f"{place}.{name}: {value!r} isn't of type {wanted}; write a value of that type") from error
 
 
 def find_modules_here() -> None:

@@ -18,12 +18,13 @@ from r1flow.rewards.scores import Reward, Scores, column, reward, text_of
 
 
 def reward_model(
-    model_dir: str | Path, sees: str = "summary", kinds: Sequence[str] | None = None, reasoning: bool = False
+    model_dir: str | Path | None, sees: str = "summary", kinds: Sequence[str] | None = None, reasoning: bool = False
 ) -> Reward:
     """A reward model's score, mapped to 0…1 by a sigmoid; None on rows that it doesn't score.
 
     It scores general rows, of these `kinds` if they are given; or with `reasoning` the others, as a process reward
-    model does. `model_dir` holds a sequence classifier with one output and its tokenizer. `sees` is "summary"
+    model does. `model_dir` holds a sequence classifier with one output and its tokenizer; None: it is yet to be
+    trained, and the other values are only looked at. `sees` is "summary"
     (helpfulness) or "response" (harmlessness, steps). Columns: `question` (without it, the prompt is used), `task`, and
     `kind` if `kinds` are given. Raises UserError for an unknown `sees`, for reasoning with kinds, which its rows
     haven't, or without sees="response", which has the steps, and for a directory without such a model.
@@ -32,7 +33,8 @@ def reward_model(
         raise UserError(f"reward reward_model: sees {sees!r} is neither 'summary' nor 'response'")
     if reasoning and (kinds is not None or sees != "response"):
         raise UserError("reward reward_model: with reasoning, set sees to response, and leave out kinds")
-    check_model(Path(model_dir))
+    if model_dir is not None:
+        check_model(Path(model_dir))
 
     @reward
     def reward_model(

@@ -248,29 +248,28 @@ def resampled(shares: Sequence[float], offset: float) -> list[int]:
 def check_steps(label: str, args: Mapping[str, Any], longest: int) -> None:
     """Refuse a rule of steps that there isn't, and numbers that these strategies can't take."""
     where = f"strategies.{label}.args"
-    if args["step"] not in list(STEP_MARKS):
-        hint = did_you_mean(str(args["step"]), list(STEP_MARKS))
-        raise UserError(f"{where}.step: there is no rule {args['step']!r}{hint}")
+    if args["step"] not in STEP_MARKS:
+        raise UserError(
+            f"{where}.step: there is no rule {args['step']!r}{did_you_mean(args['step'], list(STEP_MARKS))}"
+        )
     for name, most in (("step_tokens", longest), ("value_tokens", longest), ("expansions", math.inf)):
         value = args.get(name, 1)
-        if type(value) is not int or not 1 <= value <= most:
+        if not 1 <= value <= most:
             upper = " or more" if most == math.inf else f" to {most}, which is max_new_tokens"
             raise UserError(f"{where}.{name}: {value!r}; use a whole number, 1{upper}")
     temperature = args.get("temperature", 1.0)
-    if type(temperature) not in (int, float) or not 0 < temperature < math.inf:
+    if not 0 < temperature < math.inf:
         raise UserError(f"{where}.temperature: {temperature!r}; use a number above 0")
     if "values" in args:
         check_verdicts(where, args["value"], args["values"])
 
 
-def check_verdicts(where: str, value: Any, values: Any) -> None:
+def check_verdicts(where: str, value: str, values: Mapping[str, float]) -> None:
     """Refuse a question that is none, and words of verdicts that can't be told apart or have no number."""
-    if not isinstance(value, str) or not value.strip():
+    if not value.strip():
         raise UserError(f"{where}.value: {value!r}; write what the model is asked of a response")
-    numbers = list(values.values()) if isinstance(values, Mapping) else []
-    texts = [word for word in values if isinstance(word, str) and word.strip()] if numbers else []
-    known = all(type(each) in (int, float) and 0 <= each < math.inf for each in numbers)
-    if not known or not texts or len({word.casefold() for word in texts}) < len(numbers):
+    known = all(word.strip() and 0 <= number < math.inf for word, number in values.items())
+    if not values or not known or len({word.casefold() for word in values}) < len(values):
         raise UserError(
             f"{where}.values: {values}; write different words with numbers from 0, as {{sure: 20, likely: 1}}"
         )

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.metrics import normalise_answer
-from r1flow.core.rewarding import find_named
+from r1flow.core.rewarding import check_types, find_named
 from r1flow.core.steps import STEP_MARKS
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN, render
 from r1flow.grading import generated, math
@@ -338,6 +338,8 @@ def check_strategies(strategies: Mapping[str, Any], longest: int) -> None:
         except TypeError as error:
             takes = ", ".join(list(inspect.signature(function).parameters)[1:]) or "none"
             raise UserError(f"strategies.{label}.args: {error} (its args: {takes})") from None
+        if function in STRATEGIES.values():
+            check_types(f"strategies.{label}.args", function, args)
         if function in STEP_STRATEGIES.values():
             check_steps(label, args, longest)
 

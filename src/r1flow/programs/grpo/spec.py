@@ -10,7 +10,7 @@ from typing import Any
 from r1flow.artifacts import fingerprint
 from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError, did_you_mean, errors_at
-from r1flow.core.rewarding import reward_names
+from r1flow.core.rewarding import check_types, reward_names
 from r1flow.grading.verdict import Cause
 from r1flow.programs.cost_estimate import Cost, Estimator
 from r1flow.programs.keys import OneOrMore, Rows, Share, ShareBelowOne, ToolUse, Trained
@@ -94,8 +94,12 @@ def check_grpo(config: dict[str, Any]) -> None:
         check_vllm(config)
 
 
-# In place of what a reward looks for when it is made, and a plan on another machine may lack: a key, a sandbox.
-UNASKED = {"judge": {"api_key_env": None, "cache_dir": None}, "code_tests": {"tier": Tier.LANDLOCK}}
+# In place of what a reward looks for when it is made, and a plan may lack: a key, a sandbox, a model to be trained.
+UNASKED = {
+    "judge": {"api_key_env": None, "cache_dir": None},
+    "code_tests": {"tier": Tier.LANDLOCK},
+    "reward_model": {"model_dir": None},
+}
 
 
 def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
@@ -104,12 +108,10 @@ def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
 
     ours = factories()
     for label, name in reward_names(rewards).items():
-        args = rewards[label].get("args") or {}
         if name in ours:
-            given = {"model_dir": None} if name == "reward_model" else {}  # the stage fills this in
-            check_reward_args(f"rewards.{label}.args", ours[name], given | args)
-            if name != "reward_model":  # the model may not be there yet
-                check_made(f"rewards.{label}.args", ours[name], args | UNASKED.get(name, {}))
+            args = (rewards[label].get("args") or {}) | UNASKED.get(name, {})
+            check_reward_args(f"rewards.{label}.args", ours[name], args)
+            check_made(f"rewards.{label}.args", ours[name], args)
         elif "." in name:
             check_own(f"rewards.{label}: {name}", *name.rsplit(".", 1))
         else:
@@ -117,12 +119,10 @@ def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
 
 
 def check_made(place: str, factory: Callable[..., Any], args: dict[str, Any]) -> None:
-    """Refuse values with which one of our rewards can't be made."""
+    """Refuse values of a wrong type, and those with which one of our rewards can't be made."""
+    check_types(place, factory, args)
     with errors_at(f"{place}: "):
-        try:
-            factory(**args)
-        except TypeError as error:
-            raise UserError(f"a value is of a wrong type ({error})") from error
+        factory(**args)
 
 
 def check_own(place: str, module: str, name: str) -> None:
