@@ -487,6 +487,22 @@ def test_a_card_says_that_its_results_were_made_with_tools_and_has_those_without
     assert all("| chain_sum | 0.613 | 16 |" in card for card in cards)
 
 
+def test_a_card_names_the_models_behind_servers_that_it_was_trained_by(project):
+    """Whoever exports a student of a stronger model has to know its terms."""
+    taught, stage = project / "results/new/cold_start_stronger", project / "results/new/align_rl"
+    assert "behind servers" not in export.card(stage, stage)
+    make_stage(taught, 0)
+    (taught / "config.yaml").write_text("engine: openai\nengine_options: {model: big-teacher, url: http://h/v1}\n")
+    (stage / "config.yaml").write_text("rewards: {judge: {args: {model: big-judge}}}\n")
+    made = manifest.read_json(stage / "provenance.json")
+    made["inputs"]["data"] = {"stage": taught.name, "sha256": manifest.sha256(taught / "manifest.json")}
+    manifest.write_json(stage / "provenance.json", made)
+    assert "their terms may reach it: `big-judge`, `big-teacher`.\n" in export.card(stage, stage)
+    made["inputs"]["data"]["sha256"] = "0ther"
+    manifest.write_json(stage / "provenance.json", made)
+    assert "their terms may reach it: `big-judge`.\n" in export.card(stage, stage), "it learnt from others then"
+
+
 def test_numbers_that_are_not_an_evaluations_of_this_very_model_are_on_no_card(project, capsys):
     evaluation = project / "results/new/evaluate/align_rl"
     evaluate(evaluation, "0ther")

@@ -269,7 +269,10 @@ REFUSED = {
     "short": (["model", "--data", "a.jsonl", "--max-new-tokens", "0"], "max_new_tokens: 0 gives no response"),
     "many, of nothing": (["model", "--data", "a.jsonl", "--budget", "4"], "--budget: it is a strategy's; name one"),
     "taken": (["model", "--data", "a.jsonl", "--wrong", "a.jsonl"], "--wrong: a.jsonl is there already"),
-    "long": (["model", "--data", "long.jsonl"], "model: it has 40 positions, and a prompt has 106 tokens"),
+    "long": (
+        ["model", "--data", "long.jsonl"],
+        "model: it has 40 positions, and a prompt has 106 tokens; leave it out: it ends with",
+    ),
 }
 
 

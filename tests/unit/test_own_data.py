@@ -341,6 +341,14 @@ def test_a_file_is_looked_at_as_a_run_would_use_it(words, tmp_path, capsys):
     assert "answers: all of 100 can be graded" in told and found["overrides"] in told and "data.test=FILE" in told
 
 
+def test_columns_that_no_model_is_shown_are_said(tmp_path, capsys):
+    """The choices of a question, say, which are then left to guess."""
+    path = tmp_path / "exam.csv"
+    path.write_text("question,choices,answer\nWhich is odd?,A) 2 B) 3,B\n")
+    main(["data", "check", str(path)])
+    assert "right answer: answer; a model sees nothing of choices\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("name", "question"), [("my words (1).csv", "the problem"), ("[a],b's.csv", "5")])
 def test_the_words_that_train_on_a_file_can_be_given_to_a_shell(name, question, tmp_path, capsys):
     path = tmp_path / name

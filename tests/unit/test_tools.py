@@ -14,6 +14,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from r1flow import sandbox
 from r1flow.core.errors import UserError
 from r1flow.core.template import TAGS, TOOL_TAGS
+from r1flow.programs.grpo.spec import check_tool_use
 from r1flow.sampling import environments
 from r1flow.sampling.environments import ENVIRONMENTS, Calculator, LookUp, Python, Tools, harmless, tools_in
 
@@ -196,6 +197,10 @@ def test_every_row_has_an_instance_of_its_own_and_what_reset_says(user) -> None:
     one.call("price tea")
     assert (one.environment.get_reward(), other.environment.get_reward()) == (-1.0, 0.0) and tools.pays
     assert tools.question({"id": "2", "question": "How much?"}) == "How much? Prices as on day 2."
+    config = {"environment": BLOCK | {"name": "my_shop.Shop"}, "rewards": {"environment": {}}, "engine": "r1flow"}
+    with pytest.raises(UserError, match=r"^rewards\.environment: what the environment itself pays has this name"):
+        check_tool_use(config)
+    check_tool_use(config | {"environment": BLOCK})
     assert not Tools(BLOCK).pays and Tools(BLOCK).question({"question": "How much?"}) == "How much?"
 
 

@@ -310,9 +310,12 @@ def check_unicode(place: str, text: str) -> None:
 
 def room_for(folder: Path, sampler: Sampler, prompts: list[str], most: int = MOST_NEW_TOKENS) -> int:
     """How many tokens each response may have after the longest prompt, up to `most`; raises UserError if none."""
-    longest = max(map(len, encode(sampler.tokenizer, prompts)))
+    lengths = list(map(len, encode(sampler.tokenizer, prompts)))
+    longest = max(lengths)
     if sampler.positions and longest >= sampler.positions:
+        end = prompts[lengths.index(longest)][-80:]
         raise UserError(
-            f"{folder}: it has {sampler.positions} positions, and a prompt has {longest} tokens; leave it out"
+            f"{folder}: it has {sampler.positions} positions, and a prompt has {longest} tokens; leave it out: it ends"
+            f" with {end!r}"
         )
     return min(most, (sampler.positions or most + longest) - longest)

@@ -64,6 +64,13 @@ def without_asking(options: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key not in ASKING}
 
 
+def servers_asked(config: dict[str, Any]) -> list[dict[str, str | None]]:
+    """The models behind servers that wrote a stage's samples in place of its own, or judged them."""
+    rewards = config.get("rewards") or {}
+    asked = [config.get("engine_options") or {}, *(rewards[label].get("args") or {} for label in judges(rewards))]
+    return [{"model": options["model"], "url": options.get("url")} for options in asked if options.get("model")]
+
+
 def identity_of(provenance: dict[str, Any]) -> str:
     """16 hex digits of everything that decides the outputs."""
     contents = {name: entry["sha256"] for name, entry in provenance["inputs"].items()}

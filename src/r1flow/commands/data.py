@@ -181,6 +181,8 @@ def told_in_words(told: dict[str, Any], names: list[str]) -> str:
         f"{told['file']}: {told['read']} rows; columns: {listed(names, 20)}",
         f"question: {told['question']}; right answer: {told['answer']}",
     ]
+    if others := [name for name in names if name not in (told["question"], told["answer"])]:
+        lines[-1] += f"; a model sees nothing of {listed(others, 20)}"
     for row in told["examples"]:
         question = " ".join(row["question"].split())
         shown = question if len(question) <= WIDTH else f"{question[: WIDTH - 1]}…"

@@ -2,20 +2,24 @@
 
 Reads the stage's folder (provenance.json, config.yaml, metrics.json) and, if there is one, the model's evaluation
 (../evaluate/<stage>/metrics.json). The licence of the pretrained model that it comes from, if that named one, goes with
-it. DEST appears complete, by a rename. If MLflow knows the model, this is a version of it in its registry, with the
-card as description: models:/r1flow@r1, @r1-zero and @student are the latest exports. Left out: uploading it anywhere.
+it, and the models behind servers that it learnt from are named. DEST appears complete, by a rename. If MLflow knows the
+model, this is a version of it in its registry, with the card as description: models:/r1flow@r1, @r1-zero and @student
+are the latest exports. Left out: uploading it anywhere.
 """
 
 import argparse
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts import provenance
 from r1flow.artifacts.folders import model_folder
+from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256, sync
+from r1flow.artifacts.records import folder_of
 from r1flow.core.errors import UserError
 from r1flow.model.weights import check_finite
 from r1flow.recipe.stages import JUDGES, STAGES
@@ -41,7 +45,7 @@ Made by the stage `{stage}` of r1flow, a small reproduction of DeepSeek-R1's rec
 
 ## How it was made
 
-{licence}{provenance}
+{licence}{servers}{provenance}
 
 The stage's configuration:
 
@@ -189,6 +193,7 @@ def card(stage: Path, base: Path) -> str:
         license=f"\nlicense: {tag_of(source['license'])}" if source.get("license") else "",
         results=told_of_results(metrics) if metrics else "This model was not evaluated.",
         licence=licensed(base, source),
+        servers=told_of_servers(models_behind(stage)),
         provenance=provenance_list(
             provenance.read_provenance(stage / "provenance.json"), read_json(stage / "metrics.json")
         ),
@@ -219,6 +224,26 @@ def licensed(base: Path, source: dict[str, Any]) -> str:
     where = source.get("package") or ", ".join(source["files"])
     text = f"; its text is in {LICENCE}" if (base / "model" / LICENCE).is_file() else ""
     return f"The pretrained model is from {where}, under the licence {source['license']}{text}.\n\n"
+
+
+def models_behind(stage: Path) -> dict[str, None]:
+    """The models behind servers that wrote or judged what a stage's model was trained on, as far as this run knows.
+
+    The stages before it are looked at, too, where the run still has those very outputs.
+    """
+    found = {asked["model"]: None for asked in provenance.servers_asked(load_frozen(stage / "config.yaml"))}
+    for source in provenance.read_provenance(stage / "provenance.json")["inputs"].values():
+        before = folder_of(stage.parent, source.get("stage", ""))
+        if "stage" in source and (before / MANIFEST).is_file() and sha256(before / MANIFEST) == source["sha256"]:
+            found |= models_behind(before)
+    return found
+
+
+def told_of_servers(models: Iterable[str]) -> str:
+    """What the card says of them; empty without any."""
+    named = ", ".join(f"`{model}`" for model in models)
+    told = "Models behind servers wrote or judged a part of what it was trained on, and their terms may reach it: "
+    return f"{told}{named}.\n\n" if named else ""
 
 
 def evaluated(stage: Path) -> dict[str, Any] | None:

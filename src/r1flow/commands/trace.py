@@ -29,7 +29,6 @@ from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, tell
 from r1flow.core.changes import children
 from r1flow.core.errors import UserError, did_you_mean, listed
-from r1flow.core.rewarding import judges
 from r1flow.recipe.stages import position
 from r1flow.sampling import ADDRESS
 from r1flow.tracking import spool
@@ -183,16 +182,9 @@ def link_of(record: Record, entries: list[dict[str, str]]) -> Link:
         "dvc": dvc_hashes(record),
         "mlflow": mlflow_run(record),
         "inputs": entries,
-        "servers": servers_asked(config),
+        "servers": provenance.servers_asked(config),
         "generator": None if any("stage" in entry for entry in entries) else config,
     }
-
-
-def servers_asked(config: dict[str, Any]) -> list[dict[str, str | None]]:
-    """The models behind servers that wrote a stage's samples in place of its own, or judged them."""
-    rewards = config.get("rewards") or {}
-    asked = [config.get("engine_options") or {}, *(rewards[label].get("args") or {} for label in judges(rewards))]
-    return [{"model": options["model"], "url": options.get("url")} for options in asked if options.get("model")]
 
 
 def dvc_hashes(record: Record) -> dict[str, str]:

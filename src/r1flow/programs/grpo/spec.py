@@ -200,8 +200,8 @@ def check_dev(config: dict[str, Any]) -> None:
 def check_tool_use(config: dict[str, Any]) -> None:
     """Refuse tools that can't be called, a reward for calls without them, and a sampler that can't go on after one."""
     block = config["environment"]
-    if block:
-        Tools(block)
+    if block and Tools(block).pays and "environment" in config["rewards"]:
+        raise UserError("rewards.environment: what the environment itself pays has this name; give yours another")
     priced = [
         label for label, name in reward_names(config["rewards"]).items() if name.rpartition(".")[2] == "tool_calls"
     ]
