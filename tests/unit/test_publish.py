@@ -433,6 +433,16 @@ def test_verify_counts_what_it_hashed_and_passes_a_whole_run(project, capsys):
     assert capsys.readouterr().out == "4 stages, 8 files, 0.0 MB hashed: everything is as its manifest says\n"
 
 
+def test_verify_takes_a_stage_too_and_passes_no_folder_without_one(project, capsys):
+    assert verify(RUN / "base") == 0
+    assert capsys.readouterr().out.startswith("1 stages, 2 files")
+    WEIGHTS.write_text("edited")
+    assert verify(RUN / "base") == 1
+    (RUN / "report").mkdir()
+    with pytest.raises(UserError, match=r"^results/tiny/report: no finished stage in it; name a run's folder"):
+        verify(RUN / "report")
+
+
 def test_a_pointer_that_dvc_alone_has_written_pins_no_files(project):
     contract = yaml.safe_load(Path("data.dvc").read_text())
     Path("data.dvc").write_text(yaml.safe_dump({"outs": contract["outs"]}))

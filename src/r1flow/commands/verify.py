@@ -21,7 +21,7 @@ from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, megabytes, tell
 from r1flow.commands.places import enter_project
-from r1flow.core.errors import printable
+from r1flow.core.errors import UserError, printable
 from r1flow.tracking.progress import Progress
 
 
@@ -30,7 +30,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "Hash every output and compare it with its manifest, and every manifest with the provenance of "
         "the stages that were made from it. Exit code 1: something has changed."
     )
-    parser.add_argument("run", nargs="?", type=Path, metavar="RUN_DIR", help="default: all runs, and data/")
+    what = "a run's folder, or a stage's (default: all runs, and data/)"
+    parser.add_argument("run", nargs="?", type=Path, metavar="RUN_DIR", help=what)
     add_json(parser)
 
 
@@ -40,10 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def verify(run: Path | None, as_json: bool = False) -> int:
-    """Hash all files of a run (None: of all runs and of data/) and print every problem; 1 if there is one."""
+    """Hash all files of a run or a stage (None: of all runs and of data/), print every problem; 1 if there is one."""
     runs = [run_folder(run)] if run else sorted(RESULTS.glob("*/"))
     of_runs = chain.from_iterable(map(stages, runs))
     folders = [folder for folder in of_runs if any(folder.iterdir())]  # an empty one isn't made yet
+    if run and not folders:
+        raise UserError(f"{runs[0]}: no finished stage in it; name a run's folder, for example results/r1_tiny")
     if versions.DATA.is_dir() and (run is None or reads_pinned_data(runs[0])):
         folders.append(versions.DATA)
     hashing, told = Hashing(folders), []
@@ -122,12 +125,14 @@ def run_of(folder: Path) -> Path:
 
 
 def stages(run: Path) -> list[Path]:
-    """A run's stage folders; evaluate has one per model."""
+    """A run's stage folders, or a stage's own; evaluate has one per model."""
+    if (run / MANIFEST).is_file():
+        return [run]
     return sorted(path for path in [*run.glob("*/"), *run.glob("evaluate/*/")] if path != run / "evaluate")
 
 
 def reads_pinned_data(run: Path) -> bool:
-    return versions.POINTER.exists() and not (run / "data").is_dir()
+    return versions.POINTER.exists() and not any((run / name).exists() for name in ("data", MANIFEST))
 
 
 @dataclass
