@@ -786,10 +786,19 @@ def test_a_mistyped_option_of_plan_is_refused_and_snakemakes_are_not(option, mea
     check_mistyped(["--cores", "all", "--jobs=2", "--config", "--configfile", "--forceall", "-n", "--keep-going"])
 
 
-def test_a_folder_without_rights_is_a_line_with_the_folder(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError(13, "Permission denied", ".config"), ".config: Permission denied"),
+        (OSError(30, "Read-only file system", ".config"), ".config: Read-only file system"),
+        (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
+        (shutil.Error([("a", "b", "No space left: 'b'"), ("c", "d", "No space left: 'd'")]), "No space left: 'b'"),
+    ],
+)
+def test_a_folder_without_rights_or_room_is_a_line(monkeypatch, capsys, error, said):
     def refuse(*given: object) -> None:
-        raise PermissionError(13, "Permission denied", ".config")
+        raise error
 
     monkeypatch.setattr("r1flow.commands.runs.run", refuse)
     assert main(["runs"]) == 2
-    assert capsys.readouterr().err.startswith("r1flow: .config: Permission denied; mend that")
+    assert capsys.readouterr().err.startswith(f"r1flow: {said}; mend that (rights, room on the disk)")

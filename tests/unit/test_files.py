@@ -160,7 +160,7 @@ WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 @pytest.mark.parametrize(("name", "write"), WRITERS.values(), ids=WRITERS)
 def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path, name: str, write) -> None:
     (tmp_path / name).write_text("the old one")
-    with full_disk(), pytest.raises(OSError):
+    with full_disk(), pytest.raises(OSError, match=re.escape(str(tmp_path / name))):
         write(tmp_path / name)
     assert (tmp_path / name).read_text() == "the old one"
     assert not [path for path in tmp_path.rglob("*") if "partial" in path.name]

@@ -1,6 +1,9 @@
 """Live runs beside one another, and beside the commands that remove or replace results."""
 
+import os
+import resource
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -35,6 +38,33 @@ def test_what_removes_results_waits_for_the_last_run_and_keeps_new_ones_out(fold
         hold_run("slow")
     command.close()
     assert hold_run("slow")
+
+
+def test_a_lock_that_can_only_be_read_is_asked_as_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's project was listed without its runs, and `r1flow watch` ended."""
+    written = Path.open
+
+    def read(path: Path, mode: str = "r") -> IO[str]:
+        if mode != "r":
+            raise PermissionError(13, "Permission denied", str(path))
+        return written(path, mode)
+
+    lock = hold(LIVE)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    monkeypatch.setattr(Path, "open", read)
+    assert is_held(LIVE)
+    lock.close()
+    assert not is_held(LIVE)
+
+
+def test_a_full_disk_keeps_nobody_from_removing_what_fills_it(folder: Path) -> None:
+    (folder / "scratch").mkdir()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        assert refuse_live(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_run_that_is_called_lock_is_a_run_like_others(folder: Path) -> None:

@@ -12,7 +12,7 @@ A lock is an flock, so a kill frees it.
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -40,8 +40,10 @@ def is_held(path: Path) -> bool:
     """Whether a process has the lock."""
     if not path.is_file():  # a folder is a run's of this name
         return False
-    with path.open("a") as file:
-        return not took(file)
+    # Somebody else's file, or one on a disk that can only be read; NFS has no exclusive locks on these.
+    mode, how = ("a", fcntl.LOCK_EX) if os.access(path, os.W_OK) else ("r", fcntl.LOCK_SH)
+    with path.open(mode) as file:
+        return not took(file, how)
 
 
 def hold(path: Path, shared: bool = False, what: str = "a run is live in this folder already") -> IO[str]:
@@ -53,8 +55,8 @@ def hold(path: Path, shared: bool = False, what: str = "a run is live in this fo
         file.seek(0)
         raise UserError(f"{what} ({file.read().strip()}); wait for it or stop it")
     file.truncate(0)
-    file.write(f"process {os.getpid()}")
-    file.flush()
+    with suppress(OSError):  # the disk is full, which `r1flow clean` is there for
+        os.write(file.fileno(), f"process {os.getpid()}".encode())
     return file
 
 

@@ -86,14 +86,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         check_encoding()
         with nullcontext() if arguments.writes_codes else shown_plainly():
             return arguments.command(arguments) or 0
-    except (UserError, PermissionError) as error:
+    except BrokenPipeError:  # `r1flow plan | head`
+        sys.stdout = None
+        return 0
+    except (UserError, OSError) as error:
         print(f"r1flow: {error_in_words(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `r1flow plan | head`
-        sys.stdout = None
-        return 0
 
 
 def parser() -> argparse.ArgumentParser:

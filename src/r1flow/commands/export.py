@@ -20,7 +20,7 @@ from r1flow.artifacts.folders import model_folder
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256, sync
 from r1flow.artifacts.records import folder_of
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, error_in_words
 from r1flow.model.weights import check_finite
 from r1flow.recipe.stages import JUDGES, STAGES
 from r1flow.tracking import spool
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> None:
         sync(partial)
         put_in_place(partial, destination)
     except OSError as error:
-        raise UserError(f"{destination}: can't be written: {error.strerror}") from error
+        raise UserError(f"{destination}: can't be written: {error_in_words(error)}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)  # unless it is in place
     print(f"{destination}: model and card are there", flush=True)

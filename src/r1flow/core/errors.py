@@ -1,6 +1,7 @@
 """The exception for mistakes that the user can fix, and helpers for its message."""
 
 import difflib
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -52,9 +53,14 @@ def raise_faults(faults: Sequence[str], cause: Exception | None = None) -> None:
 
 def error_in_words(error: Exception) -> str:
     """What a UserError says; of an error of the operating system the file, what is wrong with it, and what to do."""
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}; mend that (rights, room on the disk), and give the command again"
-    return str(error)
+    said = str(error)
+    if isinstance(error, shutil.Error):  # of a folder's copy; its first file stands for all
+        said = error.args[0][0][2]
+    elif not (isinstance(error, OSError) and error.strerror):
+        return said
+    elif error.filename:
+        said = f"{error.filename}: {error.strerror}"
+    return f"{said}; mend that (rights, room on the disk), and give the command again"
 
 
 class NotFinite(UserError):

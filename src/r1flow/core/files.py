@@ -14,6 +14,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,11 @@ def write_whole(path: Path, text: str, durable: bool = False) -> None:
             if durable:
                 os.fsync(file.fileno())
         partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):  # on a disk that can only be read
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk names no file
         raise
 
 
