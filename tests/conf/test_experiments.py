@@ -213,6 +213,28 @@ def test_a_dialect_of_grpo_is_one_line_of_an_experiment(dialect, tmp_path):
     assert found == expected | {"trainer": expected["trainer"] | {"epsilon": 0.1, "beta": 0.5}}
 
 
+OWN = "stages: [data, base]\nbase: {trainer: {max_steps: 3}}\n"
+
+
+@pytest.mark.parametrize(
+    "above", ["", "# Mine.\n# @package _global_\n", "\ufeff# @package _global_\n", "# @package a\n"]
+)
+def test_an_experiment_without_its_first_line_is_refused_with_that_line(tmp_path, above):
+    """Its keys aren't the run's, which was told to name `stages`, in a file that does."""
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    mine = tmp_path / "conf/experiment/mine.yaml"
+    mine.write_text(above + OWN)
+    with pytest.raises(UserError, match=re.escape(f"{mine}: write `# @package _global_` as its first line")):
+        config.compose(tmp_path / "conf", "mine")
+
+
+@pytest.mark.parametrize("name", ["mine", "My-Exp.2", "größer", "a b", "5"])
+def test_an_experiment_is_found_by_the_name_of_its_file(tmp_path, name):
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    (tmp_path / f"conf/experiment/{name}.yaml").write_text(f"\n#  @package  _global_\r\n{OWN}")
+    assert config.compose(tmp_path / "conf", name, run="one")["base"]["trainer"]["max_steps"] == 3
+
+
 def test_an_outage_of_a_stronger_model_loses_few_of_its_replies():
     """With shards of 1,024, as for models of our own, one after 1,000 replies had all of them asked and paid again."""
     run = Run.compose(ROOT, "cold_start_stronger", overrides="cold_start_data.engine_options.model=any")

@@ -96,9 +96,10 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
             f"conf/experiment: there is no experiment {experiment!r}{did_you_mean(Path(experiment).stem, names)}"
         )
     refuse_aliases(conf)
+    check_header(conf / "experiment" / f"{experiment}.yaml")
     try:
         given = shlex.split(overrides)  # ValueError: a quote that doesn't end
-        words = [f"experiment={experiment}", *map(quoted_override, given)]
+        words = [override_of("experiment", experiment), *map(quoted_override, given)]
         words += [] if run is None else [f"run='{run_name(run)}'"]
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             made = hydra_compose("config", overrides=words)
@@ -135,6 +136,14 @@ def check_given(run: Any, experiment: Any, place: str = "") -> None:
             raise left_to_you(f"{place}{key}")
         if isinstance(value, dict) and isinstance(found, dict):
             check_given(found, value, f"{place}{key}.")
+
+
+def check_header(path: Path) -> None:
+    """Refuse an experiment without Hydra's first line: its keys would be those of a block, not the run's."""
+    first = path.read_text(encoding="utf-8", errors="replace").strip().partition("\n")[0]
+    if not re.fullmatch(r"#\s*@package\s+_global_\s*", first):
+        what = "not even a comment, or the mark that some editors put before UTF-8"
+        raise UserError(f"{path}: write `# @package _global_` as its first line, with nothing above it, {what}")
 
 
 def refuse_aliases(conf: Path) -> None:
