@@ -593,11 +593,7 @@ class Delivery:
 
     def register(self, name: str, record: SpoolLine) -> Any:
         """The model in MLflow, made known now if it isn't yet; the weights stay where they are."""
-        named = os.environ.get(URI)
-        # It changes the environment, which names the server of other records.
-        mlflow.set_tracking_uri(self.uri)
-        os.environ.pop(URI, None)
-        os.environ |= {URI: named} if named else {}
+        have_asked(self.uri)
         own = f"source_run_id = '{self.run_id(name)}'"
         for model in self.client.search_logged_models([self.experiment_id], own):
             # An earlier attempt was killed while it made it.
@@ -667,6 +663,15 @@ class Delivery:
         self.client.set_tag(run["id"], NOTE, storable(note)[:TAG_CHARS])
 
 
+def have_asked(uri: str) -> None:
+    """Have this store asked by what of MLflow takes no client; it would make one in a path of its own, with %20."""
+    named = os.environ.get(URI)
+    # It changes the environment, which names the server of other records.
+    mlflow.set_tracking_uri(uri)
+    os.environ.pop(URI, None)
+    os.environ |= {URI: named} if named else {}
+
+
 def register_version(exported: dict[str, str]) -> None:
     """Make an exported model a version of the registered model that is named like the experiment, and say so.
 
@@ -674,6 +679,7 @@ def register_version(exported: dict[str, str]) -> None:
     """
     place = store(Path())
     client, name = client_of(whole_address(place["uri"])), place["experiment"]
+    have_asked(whole_address(place["uri"]))
     try:
         experiment = client.get_experiment_by_name(name)
         model = experiment and known_model(client, experiment.experiment_id, exported["manifest"])
