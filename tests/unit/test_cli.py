@@ -539,6 +539,12 @@ def test_the_licence_of_the_pretrained_model_goes_with_what_was_trained_from_it(
     assert "\nlicense: other\n---" in (project / "mine3/README.md").read_text()
 
 
+def test_an_exported_model_can_be_read_by_others_also_where_the_run_s_cannot(project):
+    (project / "results/new/align_rl/model/model.safetensors").chmod(0o600)
+    assert main(["export", "results/new/align_rl", "mine"]) == 0
+    assert len({path.stat().st_mode for path in (project / "mine").iterdir()}) == 1
+
+
 def test_export_replaces_an_older_export_only_when_told(project):
     assert main(["export", "results/old/align_rl", "mine"]) == 0
     assert main(["export", "results/new/align_rl", "mine"]) == 2

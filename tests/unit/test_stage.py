@@ -12,8 +12,10 @@ import types
 from mmap import mmap
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tokenizers
+from safetensors.numpy import save_file
 
 from r1flow.artifacts import frozen, store
 from r1flow.artifacts.locks import COMPUTING, is_held
@@ -74,6 +76,19 @@ def test_a_stage_leaves_its_outputs_and_what_made_them_and_no_scratch(run_stage)
     assert {path.name for path in folder.iterdir()} == names
     assert json.loads((folder / "metrics.json").read_text()) == {"loss": 1.0}
     assert not [path for path in Path("scratch").rglob("*") if path.is_file() and path.name != "lock"]
+
+
+def test_the_weights_of_a_model_can_be_read_by_whom_its_other_files_can(run_stage):
+    """safetensors writes them for their owner alone: nobody else could talk to a model of a shared project."""
+
+    def train(stage):
+        write_model(stage)
+        save_file({"a": np.zeros(3)}, stage.work / "model/model.safetensors")
+        return {"loss": 1.0}
+
+    assert run_stage(train) == 0
+    modes = {path.stat().st_mode for path in Path("results/r/zero_rl").rglob("*") if path.is_file()}
+    assert len(modes) == 1
 
 
 def test_the_same_stage_twice_gives_the_same_manifest_and_provenance(run_stage):

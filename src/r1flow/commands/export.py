@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> None:
     partial = beside(destination, "partial")
     try:
         # Left out is what begins with a dot, such as Snakemake's time stamp.
-        shutil.copytree(model, partial, ignore=shutil.ignore_patterns(".*"))
+        shutil.copytree(model, partial, ignore=shutil.ignore_patterns(".*"), copy_function=shutil.copyfile)
         (partial / "README.md").write_text(text)
         if (licence := base / "model" / LICENCE).is_file():
             shutil.copyfile(licence, partial / LICENCE)

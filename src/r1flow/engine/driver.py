@@ -274,6 +274,8 @@ def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]
     with working(stage, arguments, made_by):
         measure(stage, arguments.program)
     shutil.copyfile(arguments.config, stage.work / "config.yaml")
+    for weights in stage.work.rglob("*.safetensors"):  # which the library leaves to their owner alone
+        shutil.copymode(stage.work / "config.yaml", weights)
     # Last of all: the manifest has the hash of every other file.
     seal(stage, made_by)
     store.store_outputs(stage.name, made_by["identity"], stage.work)
