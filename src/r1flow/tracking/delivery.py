@@ -54,7 +54,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
 from r1flow.artifacts.locks import took
 from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
-from r1flow.core.errors import printable
+from r1flow.core.errors import error_in_words, printable
 from r1flow.core.files import finite_or_null
 from r1flow.core.processes import limit_memory
 from r1flow.tracking.mlflow_client import client_of, experiment_of, known_id, known_model, whole_address
@@ -759,4 +759,7 @@ def read_state(path: Path, default: Any) -> Any:
 if __name__ == "__main__":
     os.nice(10)
     limit_memory(resource.RLIMIT_DATA, MEMORY)
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except OSError as error:  # of scratch/tracking itself; what hits one execution is told with it
+        sys.exit(error_in_words(error))
