@@ -261,8 +261,9 @@ def test_a_stage_that_is_not_whole_is_named(plain, tmp_path, stage, name):
         diff(plain, b)
 
 
-def test_a_run_that_is_not_there_is_named(plain, tmp_path):
-    with pytest.raises(UserError, match=r"nowhere: there is no such run; in results/"):
+def test_a_run_that_is_not_there_is_named(plain, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"nowhere: there is no such run; in results/: none \(unless /.* change into"):
         diff(plain, tmp_path / "nowhere")
     (tmp_path / "results/empty").mkdir(parents=True)
     with pytest.raises(UserError, match=r"empty: no stage's folder in it; name a run's folder"):

@@ -17,8 +17,9 @@ def run_folder(run: Path) -> Path:
         return there[-1]  # a run that has finished nothing yet, rather than a folder of its name
     known = sorted(path.name for path in RESULTS.glob("*/"))
     near = nearest_word(str(run), known)
+    none = f"none (unless {Path.cwd()} is the project's folder, change into that)"
     meant = f"; did you mean {near!r}?" if near else ""
-    raise UserError(f"{run}: there is no such run; in results/: {', '.join(known) or 'none'}{meant}")
+    raise UserError(f"{run}: there is no such run; in results/: {', '.join(known) or none}{meant}")
 
 
 def model_folder(given: Path) -> Path:
