@@ -343,6 +343,18 @@ def test_clean_removes_what_it_listed_and_nothing_else(project, capsys, options,
     assert all(name in listed for name in before - stays)
 
 
+@pytest.mark.parametrize("age_s", [0, 1000])
+def test_clean_takes_no_folder_without_a_stage_for_a_run(project, age_s):
+    """The report of `r1flow seeds` was the newest one, so all runs went, or it was old, and went with them."""
+    seeds = project / "results/r1_tiny-seeds"
+    seeds.mkdir()
+    (seeds / "report.html").touch()
+    os.utime(seeds, (time.time() - age_s,) * 2)
+    assert main(["clean", "--yes"]) == 0
+    assert sorted(path.name for path in (project / "results").iterdir()) == ["new", "r1_tiny-seeds"]
+    assert main(["clean", "--yes", "--run", "r1_tiny-seeds"]) == 0 and not seeds.exists()
+
+
 def test_clean_asks_and_takes_anything_but_yes_as_no(project, monkeypatch):
     before = left(project)
     for reply in ("", "n", "what?"):

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from r1flow.artifacts import store
 from r1flow.artifacts.locks import refuse_live
+from r1flow.artifacts.manifest import MANIFEST
 from r1flow.commands.finding import add_json, ago, megabytes, tell
 from r1flow.commands.places import project_root
 from r1flow.core.errors import UserError, listed
@@ -122,12 +123,14 @@ def all_runs(root: Path) -> list[str]:
 
 
 def old_runs(root: Path) -> list[str]:
-    return sorted(all_runs(root)[1:])
+    """The runs but the newest; a folder without a finished stage, as the report of `r1flow seeds`, is none of them."""
+    begun = [name for name in all_runs(root) if any((root / "results" / name).rglob(MANIFEST))]
+    return sorted(begun[1:])
 
 
 def last_change(run: Path) -> float:
     """When the run's last stage ended (seconds since the epoch): the newest of its manifests, or its own time."""
-    return max((path.stat().st_mtime for path in run.rglob("manifest.json")), default=run.stat().st_mtime)
+    return max((path.stat().st_mtime for path in run.rglob(MANIFEST)), default=run.stat().st_mtime)
 
 
 def size(folder: Path) -> int:
