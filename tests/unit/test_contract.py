@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from r1flow.artifacts import contract as contracts
 from r1flow.artifacts import manifest
-from r1flow.artifacts.contract import check_contracts, contract_apart, contract_of, model_apart, of_inputs
+from r1flow.artifacts.contract import check_contracts, contract_apart, contract_of, model_apart, of_inputs, try_apart
 from r1flow.commands.cli import main
 from r1flow.core.errors import UserError
 from r1flow.core.template import TAGS
@@ -406,6 +406,9 @@ def test_a_reward_model_writes_no_text_and_a_language_model_judges_none(model, j
     said = refusal("search", searched, base=model, process_reward=judge, value_model=model)
     assert f"input value_model ({model}) is a language model; name one that value_model trained" in said
     assert f"input reward_model ({model}) is a language model" in refusal("grpo", GRPO, model=model, reward_model=model)
+    try_apart(judge, scores=True)
+    with pytest.raises(UserError, match="is a reward model, which scores responses and writes none; name a language"):
+        try_apart(judge)
 
 
 def test_quantised_weights_are_sampled_from_but_not_trained(model):

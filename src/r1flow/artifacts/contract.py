@@ -137,9 +137,14 @@ def of_inputs(inputs: dict[str, Path]) -> dict[str, SourceContract]:
     return contracts
 
 
-def try_apart(folder: Path) -> None:
-    """Try the tokenizer and chat template of a model that no stage made in a process apart; raises UserError."""
-    of_inputs({"model": folder})
+def try_apart(folder: Path, scores: bool = False) -> None:
+    """Try the tokenizer and chat template of a model that no stage made in a process apart; raises UserError.
+
+    Also for a reward model, unless one is wanted (`scores`).
+    """
+    [(_, contract)] = of_inputs({"model": folder}).values()
+    if not scores and contract and contract.get("labels") in OF_SCORERS:
+        raise UserError(f"{folder} is a reward model, which scores responses and writes none; name a language model")
 
 
 def read_tokenizer(folder: Path) -> "Tokenizer":

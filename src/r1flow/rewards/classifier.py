@@ -99,7 +99,7 @@ def classifier(model_dir: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBa
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     try:
-        try_apart(model_dir)
+        try_apart(model_dir, scores=True)
         tokenizer = read_pretrained(AutoTokenizer, model_dir, local_files_only=True)
         options = {"dtype": torch.float32, "local_files_only": True}
         model = read_model(AutoModelForSequenceClassification, model_dir, to_save=False, **options)
