@@ -25,6 +25,7 @@ from r1flow.api import comparison
 from r1flow.api.comparison import CANT_SAY, Difference, compare_runs, compare_seeds, unpaired_difference, verdict_told
 from r1flow.api.stored import open_run
 from r1flow.artifacts.manifest import read_json, write_json
+from r1flow.commands.diff import diff
 from r1flow.core.errors import UserError
 from r1flow.core.metrics import mean_interval, paired_difference
 from r1flow.programs.evaluate.compute import SCHEMA
@@ -167,6 +168,14 @@ def test_what_a_run_lacks_is_named_with_what_it_has(here, tmp_path):
         open_run("r1_tinny")
     with pytest.raises(UserError, match="no finished stage in it; name a run's folder"):
         open_run(tmp_path)
+
+
+@pytest.mark.parametrize("given", ["results", ".", "", "results/r1_tiny/zero_rl", "results/r1_tiny/evaluate/zero_rl"])
+def test_a_folder_above_or_below_a_run_is_none(here, given):
+    with pytest.raises(UserError, match=r"is the folder of the runs; name one.*: faster, r1_tiny|is a stage's folder"):
+        open_run(given)
+    with pytest.raises(UserError, match=r"is the folder of the runs|is a stage's folder"):
+        diff(Path("r1_tiny"), Path(given))
 
 
 def test_a_folder_that_is_called_as_a_run_does_not_hide_it(here, tmp_path):

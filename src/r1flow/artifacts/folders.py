@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from r1flow.artifacts.manifest import MANIFEST
+from r1flow.artifacts.records import absolute_place
 from r1flow.artifacts.versions import RESULTS
 from r1flow.core.errors import UserError, nearest_word
 from r1flow.model.weights import gguf_hint
@@ -10,12 +12,16 @@ from r1flow.model.weights import gguf_hint
 def run_folder(run: Path) -> Path:
     """`results/r1_tiny`, also when `r1_tiny` was given; raises UserError for a run that isn't there."""
     there = [folder for folder in (run, RESULTS / run) if folder.is_dir()]
+    known = sorted(path.name for path in RESULTS.glob("*/"))
     for folder in there:
-        if any(folder.glob("*/manifest.json")):
+        if any(folder.glob(f"*/{MANIFEST}")):
             return folder
+    if there and (there[-1] / MANIFEST).is_file():
+        raise UserError(f"{there[-1]}: is a stage's folder; name its run's, for example results/r1_tiny")
+    if there and absolute_place(there[-1]).name == RESULTS.name:
+        raise UserError(f"{there[-1]}: is the folder of the runs; name one of them: {', '.join(known) or 'none'}")
     if there:
         return there[-1]  # a run that has finished nothing yet, rather than a folder of its name
-    known = sorted(path.name for path in RESULTS.glob("*/"))
     near = nearest_word(str(run), known)
     none = f"none (unless {Path.cwd()} is the project's folder, change into that)"
     meant = f"; did you mean {near!r}?" if near else ""
