@@ -316,6 +316,14 @@ def test_several_seeds_are_compared_over_seeds(tmp_path):
         compare_seeds(a, [others[0], others[0]])
 
 
+@pytest.mark.parametrize("given", ["faster", Path("faster"), []])
+def test_seeds_are_lists_of_runs(here, given):
+    with pytest.raises(UserError, match=r"compare_seeds: give a list of runs for each of A and B, \[run, …\]"):
+        compare_seeds(["r1_tiny"], given)
+    with pytest.raises(UserError, match="compare_seeds: give a list of runs"):
+        compare_seeds(given, ["r1_tiny"])
+
+
 def test_runs_without_a_common_model_are_refused_with_what_they_have(here, tmp_path):
     other = make_run(tmp_path / "results/other", {"distill": None})
     with pytest.raises(UserError, match=r"no model was evaluated in all of these runs .*other has distill"):

@@ -235,13 +235,16 @@ def compare_seeds(a: Sequence[StoredRun | Path | str], b: Sequence[StoredRun | P
     """The same for several runs of A and of B that differ in their seeds: the unit is the seed, not the problem.
 
     Seeds are paired where both have the same ones, because these runs share their random numbers. Raises UserError as
-    `compare_runs` does, and for two runs of one seed.
+    `compare_runs` does, for two runs of one seed, and where a list is empty or none.
 
     >>> r1flow.compare_seeds(["results/r1_tiny"], ["results/faster"]).differences[0].verdict
     "can't tell"
     """
-    one = [run if isinstance(run, StoredRun) else open_run(run) for run in a]
-    two = [run if isinstance(run, StoredRun) else open_run(run) for run in b]
+    one, two = ([] if isinstance(runs, str | Path | StoredRun) else list(runs) for runs in (a, b))
+    if not one or not two:
+        raise UserError("compare_seeds: give a list of runs for each of A and B, [run, …]")
+    one = [run if isinstance(run, StoredRun) else open_run(run) for run in one]
+    two = [run if isinstance(run, StoredRun) else open_run(run) for run in two]
     models = shared_models(one, two)
     return Comparison(one, two, all_differences(scores_by_seed(one, models), scores_by_seed(two, models), "seed"))
 
