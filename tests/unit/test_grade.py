@@ -71,6 +71,16 @@ def test_conversations_are_graded_by_their_last_message():
     assert r1flow.grade([talk, talk[-1:]], [7, 8]) == [True, False]
 
 
+@pytest.mark.parametrize("completion", [7, b"\\boxed{7}", pa.scalar("\\boxed{7}"), np.array([{"content": "7"}])])
+def test_a_completion_that_is_no_text_is_refused_and_not_called_wrong(completion):
+    with pytest.raises(UserError, match=rf"grade: a completion is a {type(completion).__name__}, .*; give texts, or"):
+        r1flow.grade(["7", completion], [7, 7])
+
+
+def test_a_missing_completion_is_wrong():
+    assert r1flow.grade([None, float("nan"), np.float32("nan")], [7] * 3) == [False] * 3
+
+
 def test_lists_of_different_lengths_are_refused():
     with pytest.raises(UserError, match="grade: 2 completions and 1 golds; give one gold for each"):
         r1flow.grade(["7", "8"], ["7"])

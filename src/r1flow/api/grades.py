@@ -9,10 +9,11 @@ reasoning-gym's families and code, whose graders need more than a gold (api/exam
 """
 
 from collections.abc import Sequence
+from reprlib import repr as brief
 from typing import Any, NamedTuple
 
 from r1flow.core.errors import UserError
-from r1flow.data.loaders import Damaged, Unusable, gold
+from r1flow.data.loaders import MISSING, Damaged, Unusable, gold
 from r1flow.grading import generated, math
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.scores import text_of
@@ -32,7 +33,8 @@ def grade(completions: Sequence[Any], golds: Sequence[Any], lenient: bool = Fals
 
     A completion is a text, or a conversation as TRL has it, whose last message counts. A gold is a number or a text: a
     value, `\boxed{…}`, or a solution that ends with GSM8K's "#### 72". `lenient` takes the last number of a text that
-    marks no answer. Raises UserError for lists of different lengths.
+    marks no answer. A missing completion (None, NaN) is wrong. Raises UserError for lists of different lengths, and for
+    completions of another type.
 
     >>> r1flow.grade(["so it is \\boxed{1/2}", "it is 7", "\\boxed{5}"], ["0.5", 7, "\\frac{"])
     [True, False, None]
@@ -48,6 +50,12 @@ def graded_answers(completions: Sequence[Any], golds: Sequence[Any], lenient: bo
         raise UserError("grade: a text where a list belongs; write grade([completion], [gold])")
     if len(completions) != len(golds):
         raise UserError(f"grade: {len(completions)} completions and {len(golds)} golds; give one gold for each")
+    for completion in completions:
+        if not isinstance(completion, str | dict | list) and str(completion) not in MISSING:
+            raise UserError(
+                f"grade: a completion is a {type(completion).__name__}, {brief(completion)}; give texts, or"
+                " conversations as lists of messages (what Arrow has: to_pylist)"
+            )
     find = generated.lenient_answer_of if lenient else generated.answer_of
     answers = [find(text_of(completion), None) for completion in completions]
     read = [gold_of(gold) for gold in golds]

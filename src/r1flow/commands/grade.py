@@ -18,7 +18,7 @@ from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
 
 from r1flow.commands.finding import add_json, tell
-from r1flow.core.errors import UserError, listed
+from r1flow.core.errors import UserError, errors_at, listed
 from r1flow.grading.verdict import Cause
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     grades: list[GradedAnswer] = []
     for begin in range(0, len(rows), AT_ONCE):
         piece = slice(begin, begin + AT_ONCE)
-        grades += graded_answers(completions[piece], golds[piece], arguments.lenient)
+        with errors_at(f"{arguments.file}: "):
+            grades += graded_answers(completions[piece], golds[piece], arguments.lenient)
         if sys.stderr.isatty() and len(grades) < len(rows):
             print(f"{len(grades)} of {len(rows)} rows", file=sys.stderr)
     if arguments.out is not None:
