@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from documented import as_documented
 
@@ -211,6 +213,30 @@ def test_rows_of_a_data_stage_are_graded_by_their_familys_scorer(model):
     assert found.rows[0]["task"] == "chain_sum" and found.rows[0]["correct"] is True
     [problem], _ = problems_to_ask([SUM], "question", "answer")
     assert problem["entry"] == SUM["entry"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (pd.DataFrame([SUM]), r"row 1 has no named columns; give a list of dictionaries \(of a table of pandas to_"),
+        (pa.Table.from_pylist([{"question": "2 + 3 =", "answer": 5}]), "row 1 has no named columns"),
+        ({"question": "2 + 3 =", "answer": 5}, "row 1 has no named columns"),
+        (["2 + 3 ="], "row 1 has no named columns"),
+        ([None], "row 1 has no named columns"),
+        ([], "no rows in it"),
+        (iter([{"question": "2 + 3 =", "answer": None}]), "none of 1 answers can be graded"),
+    ],
+)
+def test_problems_that_are_no_rows_are_refused_with_what_to_give(given, said):
+    with pytest.raises(UserError, match=f"problems: {said}"):
+        problems_to_ask(given, "question", "answer")
+
+
+def test_a_row_of_pandas_that_has_no_family_is_one_without():
+    table = pd.DataFrame([SUM, {"question": "7 + 2", "answer": "9"}, {"question": "1 + 1", "answer": "2", "task": 4}])
+    problems, left_out = problems_to_ask(table.to_dict("records"), "question", "answer")
+    assert [problem["task"] for problem in problems] == ["chain_sum", "problems", "problems"]
+    assert [problem["entry"] for problem in problems] == [SUM["entry"], None, None] and not any(left_out.values())
 
 
 def test_a_family_called_general_is_problems_with_answers_all_the_same(model):

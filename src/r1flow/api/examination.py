@@ -12,7 +12,7 @@ test time each of the k answers is chosen from several samples (by_strategy.py).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -50,7 +50,7 @@ class Evaluation:
 
     model: str
     k: int
-    rows: list[dict[str, Any]]  # a row a sample, with the columns of samples.parquet
+    rows: list[dict[str, Any]] = field(repr=False)  # a row a sample, with the columns of samples.parquet
     # pass_at_1, pass_at_k, cons_at_k, format_rate, mean_length, finished_rate, n_problems, ….
     metrics: dict[str, Any]
     interval: "Interval"  # of pass@1, over problems
@@ -245,14 +245,21 @@ def problems_to_ask(
     from_file = isinstance(problems, Path | str)
     where = str(problems) if from_file else "problems"
     columns = {"question": question, "answer": answer}
-    rows = read_table(Path(problems), columns) if from_file else problems
+    rows = read_table(Path(problems), columns) if from_file else list(problems)
     by_id: dict[str, dict[str, Any]] = {}
     left_out = {"repeated": 0, "answered otherwise": 0, "ungradable": 0}
     for number, row in enumerate(rows, 1):
+        if not hasattr(row, "keys"):
+            raise UserError(
+                f"{where}: row {number} has no named columns; give a list of dictionaries (of a table of pandas"
+                " to_dict('records'), of Arrow to_pylist())"
+            )
         check_has_columns(f"{where}: row {number}", row, columns)
         asked = question_in(row, question, f"{where}: row {number}")
-        task = family_name(row.get("task") or TASK)
-        problem = {"task": task, "entry": row.get("entry") or None, "question": asked}
+        # Columns of these names may be anything in a table, and pandas has NaN for what a row lacks.
+        task, entry = row.get("task"), row.get("entry")
+        task = family_name(task if task and isinstance(task, str) else TASK)
+        problem = {"task": task, "entry": entry if entry and isinstance(entry, str | dict) else None, "question": asked}
         problem |= {"id": row_id(problem), "answer": gold_of(row[answer]) or ""}
         if earlier := by_id.get(problem["id"]):
             left_out["repeated" if problem["answer"] == earlier["answer"] else "answered otherwise"] += 1
@@ -260,6 +267,8 @@ def problems_to_ask(
             left_out["ungradable"] += 1
         else:
             by_id[problem["id"]] = problem
+    if not rows:
+        raise UserError(f"{where}: no rows in it; give a question and its answer at least")
     if not by_id:
         raise UserError(f"{where}: none of {len(rows)} answers can be graded; name the column of the right answers")
     return list(by_id.values()), left_out
