@@ -23,6 +23,7 @@ from test_trace import make_run
 import r1flow
 from r1flow.api import comparison
 from r1flow.api.comparison import CANT_SAY, Difference, compare_runs, compare_seeds, unpaired_difference, verdict_told
+from r1flow.api.comparison_page import render_comparison
 from r1flow.api.stored import open_run
 from r1flow.artifacts.manifest import read_json, write_json
 from r1flow.commands.diff import diff
@@ -223,8 +224,32 @@ def test_a_few_lost_problems_leave_the_others_paired(tmp_path):
     path = other / "evaluate/base/samples.parquet"
     rows = parquet.read_table(path).to_pylist()
     parquet.write_table(pa.Table.from_pylist(rows[2:]), path)  # a problem's two samples
-    row = compare_runs(run, other).differences[0]
-    assert row.paired and row.n == 23 and row.verdict == "equal"
+    found = compare_runs(run, other)
+    row = found.differences[0]
+    assert row.paired and (row.n, row.left_out) == (23, 1) and row.verdict == "equal"
+    assert found.table.left_out.tolist()[:5] == [1, 1, 1, 0, 0]
+    assert "paired. Problems that only one run has are left out: 1 of base.\n" in str(found)
+
+
+def test_what_is_not_paired_is_named_and_the_rest_is_paired(tmp_path):
+    run, other = (make_run(tmp_path / f"results/{name}") for name in ("a", "b"))
+    path = other / "evaluate/zero_rl/samples.parquet"
+    rows = parquet.read_table(path).to_pylist()
+    for row in rows:
+        row["problem_id"] = f"x{row['problem_id']}" if row["task"] == "general" else row["problem_id"]
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    found = compare_runs(run, other)
+    assert [row.measure for row in found.differences if not row.paired] == ["pass_at_1"] and not found.paired
+    told = (
+        "Intervals are over the same problems, paired, but for zero_rl general in %: there A and B have other problems,"
+    )
+    assert told in str(found) and "left out" not in str(found)
+    assert told in render_comparison(found, None, [])
+
+
+@pytest.mark.parametrize("column", ["low", "high", "smallest"])
+def test_numbers_of_a_table_are_numbers_where_none_is_known(here, column):
+    assert compare_seeds(["r1_tiny"], ["faster"]).table[column].dtype == float
 
 
 def test_an_unpaired_interval_is_welchs():
@@ -309,6 +334,7 @@ def test_several_seeds_are_compared_over_seeds(tmp_path):
     assert (row.unit, row.n, row.paired) == ("seed", 2, True)
     assert row.interval.estimate == pytest.approx(mean_interval(pairs).estimate)
     assert row.interval.se == pytest.approx(mean_interval(pairs).se)
+    assert "What changed and what the trainings took is that of the first run of each." in str(found)
     assert "over the same seeds, paired" in str(found) and "can't tell; 5 seeds are the least (2 here)" in str(found)
     others = [seeded(Path(shutil.copytree(run, tmp_path / f"results/c-s{n}")), n + 10) for n, run in enumerate(b)]
     assert not compare_seeds(a, others).differences[0].paired

@@ -28,7 +28,7 @@ from r1flow.api.stored import EVALUATE, StoredRun, open_run
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.records import read_file
 from r1flow.core.changes import changes, leaves
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, listed
 from r1flow.core.metrics import (
     PROBLEM_METRICS,
     Interval,
@@ -80,6 +80,7 @@ class Difference:
     unit: str  # what the interval is over: problem, seed
     paired: bool  # whether both runs have the same units
     n: int  # units of each run
+    left_out: int = 0  # units that only one run has, also of a and b; 0 where they aren't paired
 
     @property
     def same(self) -> bool:
@@ -146,6 +147,25 @@ class Comparison:
         """Whether both runs have the same units in every measure."""
         return all(each.paired for each in self.differences)
 
+    @property
+    def about_intervals(self) -> str:
+        """What the intervals are over: whether they are paired, and what is left out for it."""
+        unit, same = self.unit, f"Intervals are over the same {self.unit}s, paired"
+        unpaired = [
+            f"{each.model} {MEASURES[each.task, each.measure][0]}" for each in self.differences if not each.paired
+        ]
+        alone = f"A and B have other {unit}s, so a difference may be one of the {unit}s alone"
+        if len(unpaired) == len(self.differences):
+            told = f"Intervals are over {unit}s, not paired. {alone}."
+        else:
+            told = f"{same}, but for {listed(unpaired)}: there {alone}." if unpaired else f"{same}."
+        counts: dict[str, int] = {}
+        for each in self.differences:
+            counts[each.model] = max(counts.get(each.model, 0), each.left_out)
+        if some := [f"{count} of {model}" for model, count in counts.items() if count]:
+            told += f" {unit.capitalize()}s that only one run has are left out: {listed(some)}."
+        return told
+
     @cached_property
     def changed(self) -> list[str]:
         """Each value of the configuration that differs, by stage and path; seeds, and stages of one run only, aside."""
@@ -181,7 +201,8 @@ class Comparison:
         """
         import pandas as pd
 
-        return pd.DataFrame([row_told(each) for each in self.differences]).astype({"would_tell": "Int64"})
+        numbers = dict.fromkeys(("low", "high", "smallest"), float) | {"would_tell": "Int64"}
+        return pd.DataFrame([row_told(each) for each in self.differences]).astype(numbers)
 
     def samples(self, model: str, n: int = 5) -> list[dict[str, Any]]:
         """The first samples of up to `n` problems that the model answers rightly in one run and wrongly in the other.
@@ -322,7 +343,8 @@ def differences_of(model: str, a: ScoreTable, b: ScoreTable, unit: str) -> list[
         if one and two:
             means = mean_in_order(one), mean_in_order(two)
             interval = paired_difference(two, one) if paired else unpaired_difference(two, one)
-            differences.append(Difference(model, *measure, *means, interval, unit, paired, min(len(one), len(two))))
+            n, left_out = min(len(one), len(two)), len(a[measure].keys() ^ b[measure].keys()) if paired else 0
+            differences.append(Difference(model, *measure, *means, interval, unit, paired, n, left_out))
     return differences
 
 
@@ -352,7 +374,9 @@ def row_told(each: Difference) -> dict[str, Any]:
     """A difference as a row of a table, or of JSON."""
     told = {name: getattr(each, name) for name in ("model", "task", "measure", "a", "b")}
     told |= {"difference": each.interval.estimate, "low": each.interval.low, "high": each.interval.high}
-    told |= {name: getattr(each, name) for name in ("unit", "paired", "n", "verdict", "would_tell", "smallest")}
+    told |= {
+        name: getattr(each, name) for name in ("unit", "paired", "n", "left_out", "verdict", "would_tell", "smallest")
+    }
     return told
 
 
@@ -375,16 +399,15 @@ def table_told(comparison: Comparison) -> list[str]:
             continue
         for number, each in enumerate(own):
             lines.append(f"{model if number == 0 else '':<18}{measure_told(each)}")
-    unit = comparison.unit
-    over = f"the same {unit}s, paired" if comparison.paired else f"{unit}s, not paired"
     lines += [
         "",
-        f"Intervals are over {over}. Of 20 differences with nothing behind them, one has an interval without 0.",
+        comparison.about_intervals,
+        "Of 20 differences with nothing behind them, one has an interval without 0.",
     ]
-    if not comparison.paired:
-        lines += [f"A and B have other {unit}s, so a difference may be one of the {unit}s alone."]
     if comparison.unit == "problem":
         lines += ["They don't say what another training run would give: for that, r1flow seeds, then --seeds here."]
+    else:
+        lines += ["What changed and what the trainings took is that of the first run of each."]
     return lines
 
 

@@ -36,7 +36,7 @@ def render_comparison(comparison: Comparison, model: str | None, samples: Sequen
         changed=comparison.changed,
         rows=[row_shown(each) for each in comparison.differences],
         unit=comparison.unit,
-        paired=comparison.paired,
+        about_intervals=comparison.about_intervals,
         figures=figures,
         costs=costs,
         whole=whole,
