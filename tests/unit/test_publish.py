@@ -463,6 +463,17 @@ def test_verify_hashes_contents_also_when_size_and_time_are_the_same(project):
     assert verify(RUN) == 1
 
 
+def test_stages_that_were_not_published_together_are_restored_and_said_to_be_none_of_one_run(project, monkeypatch):
+    retrain()
+    monkeypatch.setattr("r1flow.commands.restore.pull", lambda pointers, remote: None)
+    with pytest.raises(
+        UserError,
+        match=r"zero_rl/provenance\.json says that base \(input base\) was another one; all is restored as it was",
+    ):
+        restore(None, None)
+    assert WEIGHTS.read_text() == "retrained"
+
+
 def test_changes_that_are_not_committed_are_named_and_kept(project):
     Path("data.dvc").write_text("mine")
     with pytest.raises(UserError, match=r"data\.dvc: has changes that are not committed"):

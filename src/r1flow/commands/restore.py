@@ -16,7 +16,7 @@ from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
-from r1flow.commands.verify import Hashing, folder_faults, provenance_of, run_of
+from r1flow.commands.verify import Hashing, folder_faults, provenance_of, run_of, strangers
 from r1flow.core.errors import UserError, listed
 
 SHOWN = 5  # changed files in one line
@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> None:
 def restore(revision: str | None, run: str | None, remote: str | None = None, as_json: bool = False) -> None:
     """Check out `revision` (None: stay), pull its pointers of `run` (None: of all runs), verify every stage.
 
-    Raises UserError naming the file or pointer that is missing or wrong (a wrong file is removed), and while a run is
-    live in this folder.
+    Raises UserError naming the file or pointer that is missing or wrong (a wrong file is removed), for stages that were
+    made from others than those that came back, and while a run is live in this folder.
     """
     lock = refuse_live(Path())  # noqa: F841  (held until all is back)
     if revision:
@@ -54,6 +54,11 @@ def restore(revision: str | None, run: str | None, remote: str | None = None, as
         bring_what_was_beside_data()
     hashing = Hashing(folders)
     remove_wrong(list(chain.from_iterable(folder_faults(folder, hashing) for folder in folders)))
+    if unlike := [str(fault) for fault in chain.from_iterable(map(strangers, folders))]:
+        raise UserError(
+            f"{listed(unlike)}; all is restored as it was published, but not by one run on this data: restore the"
+            " revision that published the run (r1flow restore REV), or run what is missing"
+        )
     runs = sorted({run_of(folder).name for folder in folders} - {""})
     words = f"{len(folders)} stages are restored and verified ({hashing}); snakemake has nothing to do for"
     tell({"runs": runs, "stages": len(folders), **hashing.counts}, " ".join([words, *runs]), as_json)
