@@ -128,6 +128,25 @@ def test_a_stages_folder_becomes_the_pinned_data_without_what_was_there_and_snak
     assert versions.pinned() == {"config": frozen.config_digest({"seed": 1}), "files": versions.contents(made)}
 
 
+def test_a_pointer_with_a_conflict_is_named_before_the_data_is_replaced(made, data):
+    pointer = Path("data.dvc").read_text()
+    Path("data.dvc").write_text(f"<<<<<<< HEAD\n{pointer}=======\n{pointer}>>>>>>> other\n")
+    before = sorted(path.read_bytes() for path in data.iterdir())
+    with pytest.raises(
+        UserError, match=r"^data\.dvc: is no .*\(git checkout HEAD -- data\.dvc\) or remove it and make a"
+    ):
+        versions.pin(made)
+    assert sorted(path.read_bytes() for path in data.iterdir()) == before
+
+
+def test_data_behind_a_link_is_refused_and_stays(made, data):
+    elsewhere = data.rename(data.parent / "elsewhere")
+    data.symlink_to(elsewhere)
+    with pytest.raises(UserError, match=r"^data: is a link, through which files would be written; nothing was touched"):
+        versions.pin(made)
+    assert any(elsewhere.iterdir())
+
+
 def test_data_that_dvc_cannot_add_keeps_the_pin_and_is_said(made, monkeypatch):
     before = Path("data.dvc").read_bytes()
     monkeypatch.setattr(versions, "dvc", lambda *words: "locked")

@@ -79,9 +79,10 @@ def read_pointer(pointer: Path, folder: Path) -> tuple[str, dict[str, Any]]:
             return out["md5"], meta
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
+    again = "remove it and make a new pin (r1flow pin)" if pointer == POINTER else "publish it again"
     raise UserError(
         f"{pointer}: is no pointer to {folder}/, as r1flow writes it; nothing was touched: bring it back "
-        f"(git checkout {pointer}) or publish it again"
+        f"(git checkout HEAD -- {pointer}) or {again}"
     )
 
 
@@ -200,6 +201,8 @@ def pin(source: Path) -> None:
     stage = manifest.read_manifest(source / manifest.MANIFEST)["stage"]
     if stage != "data":
         raise UserError(f"{source}: is the stage {stage}; name a data stage's folder, such as results/r1_tiny/data")
+    refuse_links([DATA, POINTER])
+    pinned()  # a pointer that is none is refused before the data is replaced
     if source.resolve() != DATA.resolve():
         shutil.rmtree(DATA, ignore_errors=True)
         shutil.copytree(source, DATA, ignore=shutil.ignore_patterns(".snakemake_timestamp"))
