@@ -184,6 +184,13 @@ def test_a_folder_that_is_called_as_a_run_does_not_hide_it(here, tmp_path):
     assert open_run("r1_tiny").stages == open_run("results/r1_tiny").stages
 
 
+def test_a_training_too_short_to_log_a_step_has_no_curve(tmp_path):
+    run = make_run(tmp_path / "results/tiny")
+    write_json(run / "base/metrics.json", {"history": []})
+    with pytest.raises(UserError, match="no curve of 'base'; known: zero_rl, cold_start, reasoning_rl"):
+        open_run(run).curve("base")
+
+
 def test_a_file_that_is_not_whole_is_named(tmp_path):
     run = make_run(tmp_path / "results/tiny")
     (run / "zero_rl/metrics.json").write_text("{")

@@ -238,6 +238,16 @@ def test_without_samples_there_is_no_interval_and_without_a_task_no_line(plain, 
     assert [line.split()[0] for line in lines if " general " in line] == [name for name in MODELS if name != "base"]
 
 
+def test_a_task_of_which_nothing_was_graded_has_no_line(plain, tmp_path, capsys):
+    b = other(tmp_path, zero_rl=FASTER)
+    metrics = read_json(b / "evaluate/base/metrics.json")
+    metrics["tasks"]["general"]["pass_at_1"] = None
+    write_json(b / "evaluate/base/metrics.json", metrics)
+    describe_again(b / "evaluate/base")
+    lines = compared(capsys, plain, b)
+    assert [line.split()[0] for line in lines if " general " in line] == [name for name in MODELS if name != "base"]
+
+
 def test_runs_without_a_common_evaluation_have_no_results_to_compare(plain, tmp_path, capsys):
     b = other(tmp_path)
     shutil.rmtree(b / "evaluate")

@@ -120,7 +120,7 @@ class StoredRun:
     def curve(self, stage: str) -> "pd.DataFrame":
         """What a training logged: a row a step, a column a curve, NaN where it wasn't measured.
 
-        Step 0 is before the first update. Raises UserError for a stage that isn't there or that trains nothing.
+        Step 0 is before the first update. Raises UserError for a stage that isn't there, or has logged no step.
 
         >>> curve = r1flow.open_run("results/r1_tiny").curve("zero_rl")
         >>> curve["reward"].dropna().rolling(10).mean().iloc[-1] > curve["reward"].dropna().iloc[0]
@@ -128,7 +128,7 @@ class StoredRun:
         """
         import pandas as pd
 
-        trained = [each for each in self.stages if "history" in self.metrics[each]]
+        trained = [each for each in self.stages if self.metrics[each].get("history")]
         if stage not in trained:
             raise UserError(f"{self.folder}: no curve of {stage!r}{did_you_mean(stage, trained or ['none'])}")
         return pd.DataFrame(self.metrics[stage]["history"]).set_index("step").sort_index()

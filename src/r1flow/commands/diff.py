@@ -242,10 +242,10 @@ def compared(a: RunRecords, b: RunRecords) -> list[dict[str, Any]]:
         here, there = a[stage].folder, b[stage].folder
         one, two = read_file(here / "metrics.json")["tasks"], read_file(there / "metrics.json")["tasks"]
         for task in TASKS:
-            if task in one and task in two:
+            means = [tasks.get(task, {}).get("pass_at_1") for tasks in (one, two)]
+            if None not in means:  # a task that wasn't asked, or of which nothing was graded
                 interval = paired(of_a.get((here, task), {}), of_b.get((there, task), {}))
-                row = {"model": stage.removeprefix("evaluate/"), "task": task}
-                row |= {"a": one[task]["pass_at_1"], "b": two[task]["pass_at_1"]}
+                row = {"model": stage.removeprefix("evaluate/"), "task": task, "a": means[0], "b": means[1]}
                 rows.append(row | {"low": interval and interval.low, "high": interval and interval.high})
     return rows
 
