@@ -159,6 +159,19 @@ def test_pinned_data_belongs_to_a_run_and_unfinished_stages_do_not(tmp_path):
     assert found.folder_of("data") == tmp_path / "data"
 
 
+def test_the_evaluation_of_an_earlier_state_of_a_model_is_not_shown_as_the_models(tmp_path):
+    run, faster = make_run(tmp_path / "results/tiny"), make_run(tmp_path / "results/faster", zero_rl=FASTER)
+    shutil.rmtree(run / "zero_rl")
+    shutil.copytree(faster / "zero_rl", run / "zero_rl")  # trained anew, and killed before the evaluation
+    found = open_run(run)
+    assert "evaluate/zero_rl" not in found.stages and found.models == ["base", "cold_start", "reasoning_rl"]
+    assert "zero_rl" not in found.scores.index and "zero_rl" not in str(found.compare(faster).table.model)
+    with pytest.raises(UserError, match="evaluate/zero_rl: evaluated an earlier state of this model; run it again"):
+        found.samples("zero_rl")
+    shutil.rmtree(run / "zero_rl")
+    assert "zero_rl" in open_run(run).models
+
+
 def test_what_a_run_lacks_is_named_with_what_it_has(here, tmp_path):
     run = open_run("r1_tiny")
     with pytest.raises(UserError, match=r"results/r1_tiny: no samples of 'zero_lr'; did you mean 'zero_rl'\?"):

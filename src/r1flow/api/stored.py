@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import run_folder
-from r1flow.artifacts.manifest import MANIFEST
+from r1flow.artifacts.manifest import MANIFEST, PROVENANCE, sha256
 from r1flow.artifacts.records import absolute_place, folder_of, read_file
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.recipe.stages import position
@@ -44,6 +44,8 @@ class StoredRun:
     def stages(self) -> list[str]:
         """The finished stages in dataflow order, the pinned data among them if the run has no data of its own.
 
+        The evaluation of a model that was made again since isn't one of them.
+
         >>> r1flow.open_run("results/r1_tiny").stages[:3]
         ['data', 'base', 'zero_rl']
         """
@@ -51,7 +53,7 @@ class StoredRun:
         finished = {str(path.parent.relative_to(root)) for path in root.glob(f"**/{MANIFEST}")}
         if (self.folder_of("data") / MANIFEST).is_file():
             finished.add("data")
-        return sorted(finished, key=position)
+        return sorted((stage for stage in finished if not is_outdated(self, stage)), key=position)
 
     @property
     def models(self) -> list[str]:
@@ -157,8 +159,20 @@ class StoredRun:
     def samples_of(self, model: str) -> Path:
         """The model's samples.parquet; raises UserError for a model that wasn't evaluated."""
         if model not in self.models:
+            folder = self.folder / EVALUATE / model
+            if (folder / SAMPLES).is_file():
+                raise UserError(f"{folder}: evaluated an earlier state of this model; run it again")
             raise UserError(f"{self.folder}: no samples of {model!r}{did_you_mean(model, self.models or ['none'])}")
         return self.folder_of(f"{EVALUATE}{model}") / SAMPLES
+
+
+def is_outdated(run: StoredRun, stage: str) -> bool:
+    """Whether a stage is the evaluation of an earlier state of its model: a run that is killed may leave one."""
+    model, made = run.folder_of(stage.removeprefix(EVALUATE)) / MANIFEST, run.folder_of(stage) / PROVENANCE
+    if not stage.startswith(EVALUATE) or not model.is_file() or not made.is_file():
+        return False
+    evaluated = read_file(made).get("inputs", {}).get("model", {}).get("sha256")
+    return evaluated is not None and evaluated != sha256(model)
 
 
 def frame_of(rows: Sequence[dict[str, Any]]) -> "pd.DataFrame":
