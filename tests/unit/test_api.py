@@ -172,6 +172,14 @@ def test_the_evaluation_of_an_earlier_state_of_a_model_is_not_shown_as_the_model
     assert "zero_rl" in open_run(run).models
 
 
+def test_a_run_behind_a_link_has_the_links_name(tmp_path, monkeypatch):
+    make_run(tmp_path / "disk/results/abc").rename(tmp_path / "abc")
+    (tmp_path / "project/results").mkdir(parents=True)
+    (tmp_path / "project/results/tiny").symlink_to(tmp_path / "abc")
+    monkeypatch.chdir(tmp_path / "project")
+    assert open_run("tiny").name == "tiny" and [each.run for each in r1flow.list_runs()] == ["tiny"]
+
+
 def test_what_a_run_lacks_is_named_with_what_it_has(here, tmp_path):
     run = open_run("r1_tiny")
     with pytest.raises(UserError, match=r"results/r1_tiny: no samples of 'zero_lr'; did you mean 'zero_rl'\?"):

@@ -38,7 +38,7 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        return self.folder.resolve().name
+        return absolute_place(self.folder).name
 
     @cached_property
     def stages(self) -> list[str]:
