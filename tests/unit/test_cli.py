@@ -458,6 +458,15 @@ def test_an_export_is_the_model_and_a_card_made_from_its_stage(project):
     assert not list(project.glob(".*partial*"))
 
 
+def test_an_export_of_a_linked_run_is_of_the_run_and_told_to_its_project(project, tmp_path_factory, monkeypatch):
+    disk, told = tmp_path_factory.mktemp("disk") / "abc", []
+    (project / "results/new").rename(disk)
+    (project / "results/new").symlink_to(disk)
+    monkeypatch.setattr("r1flow.tracking.spool.tell_export", lambda root, **exported: told.append(root))
+    assert main(["export", "results/new/align_rl/model", "mine"]) == 0
+    assert "align_rl of the run new" in (project / "mine/README.md").read_text() and told == [project]
+
+
 def test_a_model_with_a_weight_that_is_not_finite_is_not_exported(project, capsys):
     model = project / "results/new/align_rl/model"
     weights = model / "model.safetensors"

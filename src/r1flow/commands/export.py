@@ -19,7 +19,7 @@ from r1flow.artifacts import provenance
 from r1flow.artifacts.folders import model_folder
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256, sync
-from r1flow.artifacts.records import folder_of
+from r1flow.artifacts.records import absolute_place, folder_of
 from r1flow.core.errors import UserError, error_in_words
 from r1flow.model.weights import check_finite
 from r1flow.recipe.stages import JUDGES, STAGES
@@ -143,7 +143,7 @@ def beside(destination: Path, word: str) -> Path:
 
 def stage_folder(model: Path) -> Path:
     """The stage that made the model; raises UserError for a model from elsewhere, or one that was changed."""
-    stage = model.resolve().parent
+    stage = absolute_place(model).parent  # of a linked run, as it is called in results/
     if not (stage / "provenance.json").is_file():
         raise UserError(f"{model}: no provenance.json beside it; name a stage's model, results/<run>/<stage>/model")
     made(stage)
