@@ -1,6 +1,7 @@
 """`r1flow evaluate` with a model that is made up: what is asked, graded, left out and refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from r1flow.api.examination import evaluate, problems_to_ask, prompt_in_template
 from r1flow.api.tables import read_table, write_table
 from r1flow.commands.cli import main
 from r1flow.core.errors import UserError
+from r1flow.core.metrics import per_problem, share_interval, summarise
 from r1flow.sampling import Completion, engine_for, seed_of, strategies
 
 PROBLEMS = [
@@ -197,6 +199,16 @@ def test_what_cannot_be_graded_or_came_before_is_left_out_and_counted(model):
     found = evaluate(model, [*PROBLEMS[:1], {"question": "What is 2 + 3?", "answer": 6}], k=1)
     assert [row["correct"] for row in found.rows] == [True]  # by the first of the two
     assert str(found).endswith("problems left out: 1 answered otherwise")
+
+
+def test_samples_on_which_the_grader_failed_are_told(model):
+    found = evaluate(model, PROBLEMS[:1], k=2)
+    for failed, said in ((1, "pass@1 100.0 %"), (2, "model: 2 of 2 samples weren't graded, because the grader")):
+        rows = [row | {"correct": None} if number < failed else row for number, row in enumerate(found.rows)]
+        interval = share_interval(per_problem(rows)["pass_at_1"].values())
+        told = str(replace(found, rows=rows, metrics=summarise(rows), interval=interval))
+        assert said in told and f"{failed} of 2 samples weren't graded" in told
+    assert "weren't graded" not in str(found)
 
 
 @pytest.mark.parametrize("text", ["What is \ud83d?", "What is \udcff?"])

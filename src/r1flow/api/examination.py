@@ -68,6 +68,10 @@ class Evaluation:
     def __str__(self) -> str:
         from r1flow.recipe.claims import MIN_PROBLEMS
 
+        ungraded = sum(row["correct"] is None for row in self.rows)
+        lost = f"{ungraded} of {len(self.rows)} samples weren't graded, because the grader or sandbox failed; try again"
+        if ungraded == len(self.rows):
+            return f"{self.model}: {lost}"
         mean, low, high = self.interval.estimate, self.interval.low, self.interval.high
         told = self.interval.n >= MIN_PROBLEMS  # of fewer an interval says nothing
         spread = f" [{100 * low:.1f}, {100 * high:.1f}]" if told else ", too few problems for an interval,"
@@ -81,6 +85,8 @@ class Evaluation:
             f"{self.model}: pass@1 {100 * mean:.1f} %{spread} over {self.interval.n} problems, {each}",
             f"{form}, {length}; pass@{self.k} {shares['pass_at_k']}, majority of {self.k} {shares['cons_at_k']}",
         ]
+        if ungraded:
+            lines.append(lost)
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items() if count)
         return "\n".join([*lines, *([f"problems left out: {reasons}"] if reasons else [])])
 
