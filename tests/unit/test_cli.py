@@ -155,6 +155,12 @@ def test_what_cannot_be_done_is_one_line_exit_2_and_changes_nothing(project, cap
     assert sorted(path for path in project.rglob("*") if path.name != "live.lock") == before
 
 
+@pytest.mark.parametrize("words", [["compare", "a", "b"], ["grade", "a"], ["export", "a", "b"], ["verify", "a"]])
+def test_a_text_in_the_place_of_a_name_is_one_line(project, words, capsys):
+    assert main([words[0], *(300 * word for word in words[1:])]) == 2
+    assert capsys.readouterr().err == f"r1flow: {300 * 'a'}: File name too long\n"
+
+
 def test_clean_works_from_a_folder_below_and_not_outside_a_project(project, monkeypatch, tmp_path_factory, capsys):
     monkeypatch.chdir(project / "results/old")
     assert main(["clean", "--dry-run"]) == 0 and "results/old" in capsys.readouterr().out

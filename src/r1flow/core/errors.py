@@ -1,10 +1,14 @@
 """The exception for mistakes that the user can fix, and helpers for its message."""
 
 import difflib
+import errno
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+# Errors of the operating system that somebody's rights or a disk's room are at fault of.
+OF_DISKS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
 class UserError(Exception):
@@ -53,14 +57,13 @@ def raise_faults(faults: Sequence[str], cause: Exception | None = None) -> None:
 
 def error_in_words(error: Exception) -> str:
     """What a UserError says; of an error of the operating system the file, what is wrong with it, and what to do."""
-    said = str(error)
+    remedy = "; mend that (rights, room on the disk), and give the command again"
     if isinstance(error, shutil.Error):  # of a folder's copy; its first file stands for all
-        said = error.args[0][0][2]
-    elif not (isinstance(error, OSError) and error.strerror):
-        return said
-    elif error.filename:
-        said = f"{error.filename}: {error.strerror}"
-    return f"{said}; mend that (rights, room on the disk), and give the command again"
+        return f"{error.args[0][0][2]}{remedy}"
+    if not (isinstance(error, OSError) and error.strerror):
+        return str(error)
+    said = printable(f"{str(error.filename)[:300]}: {error.strerror}" if error.filename else str(error))
+    return f"{said}{remedy}" if error.errno in OF_DISKS else said
 
 
 class NotFinite(UserError):
