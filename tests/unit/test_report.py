@@ -249,6 +249,13 @@ def test_what_a_reader_must_know_stands_above_the_claims_and_beside_its_claim(tm
     assert page.count("base is an &lt;instruct&gt; model") == page.count("<b>But:</b> not from a base model") == 1
 
 
+@pytest.mark.parametrize("models", [ZERO_ONLY, ("base", "sft_mix", "align_rl")])
+def test_a_reward_model_is_said_not_to_judge_only_where_the_run_has_one(tmp_path, models):
+    inputs = fabricate_run(tmp_path / "run", models, problems=4)
+    page, _ = make(tmp_path / "report", inputs)
+    assert ("not by the reward model" in page) == ("reward_model" in inputs)
+
+
 def solves_nothing(rows: list[dict]) -> list[dict]:
     return [row | {"correct": False, "correct_lenient": False} for row in rows]
 

@@ -163,7 +163,7 @@ def summarise_budgets(lines: Iterable[Mapping[str, Any]], claims: Iterable[Claim
 # What is claimed, by whom, what was measured, and its parts; all at the largest budget, but for the rise.
 CLAIMS: dict[str, tuple[str, str, str, Callable[[Solved, Sequence[int]], list[Part]]]] = {
     "S1": (
-        "At equal tokens votes beat a single sample, and gain with each doubling.",
+        "Votes beat a single sample, and gain with each doubling of the budget.",
         "arXiv 2203.11171",
         "Votes minus one sample, and the slope of each problem's line over the logarithm of the budget.",
         votes_gain,

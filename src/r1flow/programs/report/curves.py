@@ -49,7 +49,7 @@ AIMS = {
     "thinking": CurveFigure(
         "rollouts that think, %",
         "The share of the sampled responses to reasoning problems that begin with a thought. Where accuracy climbs"
-        " together with this curve, the model learns to think more often; where it climbs above it, to think better.",
+        " together with this curve, the model learns to think more often; where it climbs alone, to think better.",
         times=100,
     ),
 }
