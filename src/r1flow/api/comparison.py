@@ -402,7 +402,7 @@ def table_told(comparison: Comparison) -> list[str]:
     lines += [
         "",
         comparison.about_intervals,
-        "Of 20 differences with nothing behind them, one has an interval without 0.",
+        "Of 20 differences with nothing behind them, one on average has an interval without 0.",
     ]
     if comparison.unit == "problem":
         lines += ["They don't say what another training run would give: for that, r1flow seeds, then --seeds here."]
