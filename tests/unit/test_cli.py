@@ -158,7 +158,8 @@ def test_what_cannot_be_done_is_one_line_exit_2_and_changes_nothing(project, cap
 @pytest.mark.parametrize("words", [["compare", "a", "b"], ["grade", "a"], ["export", "a", "b"], ["verify", "a"]])
 def test_a_text_in_the_place_of_a_name_is_one_line(project, words, capsys):
     assert main([words[0], *(300 * word for word in words[1:])]) == 2
-    assert capsys.readouterr().err == f"r1flow: {300 * 'a'}: File name too long\n"
+    said = f"{300 * 'a'}: File name too long; mend that, and give the command again"
+    assert capsys.readouterr().err == f"r1flow: {said}\n"
 
 
 def test_clean_works_from_a_folder_below_and_not_outside_a_project(project, monkeypatch, tmp_path_factory, capsys):

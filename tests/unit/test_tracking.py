@@ -229,9 +229,7 @@ def test_the_command_delivers_from_the_project_to_the_address_and_ends_as_the_de
 def test_a_folder_of_records_that_cannot_be_written_is_a_line(project, capfd):
     (project / spool.TRACKING / "lock").mkdir(parents=True)  # what root can't write either
     assert spool.deliver(project) == 1
-    assert capfd.readouterr().err.startswith(
-        "scratch/tracking/lock: Is a directory; mend that (rights, room on the disk)"
-    )
+    assert capfd.readouterr().err.startswith("scratch/tracking/lock: Is a directory; mend that, and give the command")
 
 
 def test_what_is_left_is_delivered_unless_a_live_run_s_delivery_does_that(project, capsys):

@@ -57,13 +57,15 @@ def raise_faults(faults: Sequence[str], cause: Exception | None = None) -> None:
 
 def error_in_words(error: Exception) -> str:
     """What a UserError says; of an error of the operating system the file, what is wrong with it, and what to do."""
-    remedy = "; mend that (rights, room on the disk), and give the command again"
+    said, mend = str(error), "mend that (rights, room on the disk)"
     if isinstance(error, shutil.Error):  # of a folder's copy; its first file stands for all
-        return f"{error.args[0][0][2]}{remedy}"
-    if not (isinstance(error, OSError) and error.strerror):
-        return str(error)
-    said = printable(f"{str(error.filename)[:300]}: {error.strerror}" if error.filename else str(error))
-    return f"{said}{remedy}" if error.errno in OF_DISKS else said
+        said = error.args[0][0][2]
+    elif isinstance(error, OSError) and error.strerror:
+        said = f"{str(error.filename)[:300]}: {error.strerror}" if error.filename else said
+        mend = mend if error.errno in OF_DISKS else "mend that"
+    else:
+        return said
+    return f"{printable(said)}; {mend}, and give the command again"
 
 
 class NotFinite(UserError):
