@@ -42,7 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def verify(run: Path | None, as_json: bool = False) -> int:
     """Hash all files of a run or a stage (None: of all runs and of data/), print every problem; 1 if there is one."""
-    runs = [run_folder(run)] if run else sorted(RESULTS.glob("*/"))
+    runs = sorted(RESULTS.glob("*/"))
+    if run:
+        stage = next((folder for folder in (run, RESULTS / run) if (folder / MANIFEST).is_file()), None)
+        runs = [stage or run_folder(run)]
     of_runs = chain.from_iterable(map(stages, runs))
     folders = [folder for folder in of_runs if any(folder.iterdir())]  # an empty one isn't made yet
     if run and not folders:
