@@ -309,7 +309,7 @@ REFUSED = {
     "taken": (["model", "--data", "a.jsonl", "--wrong", "a.jsonl"], "--wrong: a.jsonl is there already"),
     "long": (
         ["model", "--data", "long.jsonl"],
-        "model: it has 40 positions, and a prompt has 106 tokens; leave it out: it ends with",
+        "model: it has 40 positions, and a prompt has 106 tokens; leave it out: it ends with 'xxxxx",
     ),
 }
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import run_folder
-from r1flow.artifacts.manifest import MANIFEST, PROVENANCE, sha256
-from r1flow.artifacts.records import absolute_place, folder_of, read_file
+from r1flow.artifacts.manifest import MANIFEST
+from r1flow.artifacts.records import absolute_place, evaluated_earlier, folder_of, read_file
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.recipe.stages import position
 
@@ -53,7 +53,10 @@ class StoredRun:
         finished = {str(path.parent.relative_to(root)) for path in root.glob(f"**/{MANIFEST}")}
         if (self.folder_of("data") / MANIFEST).is_file():
             finished.add("data")
-        return sorted((stage for stage in finished if not is_outdated(self, stage)), key=position)
+        for stage in [stage for stage in finished if stage.startswith(EVALUATE)]:
+            if evaluated_earlier(self.folder_of(stage), self.folder_of(stage.removeprefix(EVALUATE))):
+                finished.remove(stage)
+        return sorted(finished, key=position)
 
     @property
     def models(self) -> list[str]:
@@ -164,15 +167,6 @@ class StoredRun:
                 raise UserError(f"{folder}: evaluated an earlier state of this model; run it again")
             raise UserError(f"{self.folder}: no samples of {model!r}{did_you_mean(model, self.models or ['none'])}")
         return self.folder_of(f"{EVALUATE}{model}") / SAMPLES
-
-
-def is_outdated(run: StoredRun, stage: str) -> bool:
-    """Whether a stage is the evaluation of an earlier state of its model: a run that is killed may leave one."""
-    model, made = run.folder_of(stage.removeprefix(EVALUATE)) / MANIFEST, run.folder_of(stage) / PROVENANCE
-    if not stage.startswith(EVALUATE) or not model.is_file() or not made.is_file():
-        return False
-    evaluated = read_file(made).get("inputs", {}).get("model", {}).get("sha256")
-    return evaluated is not None and evaluated != sha256(model)
 
 
 def frame_of(rows: Sequence[dict[str, Any]]) -> "pd.DataFrame":

@@ -28,6 +28,12 @@ def run_folder(run: Path) -> Path:
     raise UserError(f"{run}: there is no such run; in results/: {', '.join(known) or none}{meant}")
 
 
+def stage_or_run_folder(given: Path) -> Path:
+    """The folder of the finished stage that was named, or else of the run; raises UserError when there is neither."""
+    stages = [folder for folder in (given, RESULTS / given) if (folder / MANIFEST).is_file()]
+    return stages[0] if stages else run_folder(given)
+
+
 def model_folder(given: Path) -> Path:
     """The model's folder, also when its stage's folder was given; raises UserError when there is no model."""
     for folder in (given, given / "model"):

@@ -49,6 +49,15 @@ def read_record(folder: Path) -> Record:
     return Record(folder, digest, outputs, made)
 
 
+def evaluated_earlier(evaluation: Path, model: Path) -> bool:
+    """Whether an evaluation's stage was made with an earlier state of its model's stage, as a killed run may leave."""
+    made, now = evaluation / PROVENANCE, model / MANIFEST
+    if not made.is_file() or not now.is_file():
+        return False
+    evaluated = read_file(made).get("inputs", {}).get("model", {}).get("sha256")
+    return evaluated is not None and evaluated != sha256(now)
+
+
 def read_file(path: Path, how: Callable[[Path], Any] = read_json) -> Any:
     """What a stage's file says; raises UserError where it isn't there or can't be read."""
     try:

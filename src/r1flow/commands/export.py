@@ -19,7 +19,7 @@ from r1flow.artifacts import provenance
 from r1flow.artifacts.folders import model_folder
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256, sync
-from r1flow.artifacts.records import absolute_place, folder_of
+from r1flow.artifacts.records import absolute_place, evaluated_earlier, folder_of
 from r1flow.core.errors import UserError, error_in_words
 from r1flow.model.weights import check_finite
 from r1flow.recipe.stages import JUDGES, STAGES
@@ -251,8 +251,8 @@ def evaluated(stage: Path) -> dict[str, Any] | None:
     folder = stage.parent / "evaluate" / stage.name
     if not folder.is_dir():
         return None
-    model = made(folder)["inputs"].get("model", {})
-    if model.get("sha256") != sha256(stage / MANIFEST):
+    made(folder)
+    if evaluated_earlier(folder, stage):
         raise UserError(f"{folder} evaluated an earlier state of this model; run it again before the export")
     return read_json(folder / "metrics.json")
 

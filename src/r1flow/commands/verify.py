@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts import manifest, provenance, versions
-from r1flow.artifacts.folders import run_folder
+from r1flow.artifacts.folders import stage_or_run_folder
 from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, megabytes, tell
@@ -44,8 +44,7 @@ def verify(run: Path | None, as_json: bool = False) -> int:
     """Hash all files of a run or a stage (None: of all runs and of data/), print every problem; 1 if there is one."""
     runs = sorted(RESULTS.glob("*/"))
     if run:
-        stage = next((folder for folder in (run, RESULTS / run) if (folder / MANIFEST).is_file()), None)
-        runs = [stage or run_folder(run)]
+        runs = [stage_or_run_folder(run)]
     of_runs = chain.from_iterable(map(stages, runs))
     folders = [folder for folder in of_runs if any(folder.iterdir())]  # an empty one isn't made yet
     if run and not folders:
