@@ -515,8 +515,8 @@ def c4(evidence: Evidence) -> Claim:
         "paired over problems. Faster: how much more training accuracy rises from one set of rollouts to the next in "
         "the first quarter of the training, reasoning_rl against zero_rl, paired by step. All three must hold. The "
         "paper also says steadier: how much nearer accuracy on the same dev problems, answered greedily, lies to its "
-        "straight line in the first half of its measurements is shown and doesn't decide, since R1-Zero's leap into "
-        "the form of answers, before its second measurement, would decide it alone.",
+        "straight line in the first half of its measurements is shown and doesn't decide, since in the default "
+        "experiment R1-Zero's leap into the form of answers, before its second measurement, would decide it alone.",
         models=("cold_start", "zero_rl", "base"),
         curves=pair,
         parts=(
@@ -568,7 +568,8 @@ def c5(evidence: Evidence) -> Claim:
         source="§2.3.2",
         how="Language consistency of zero_rl_language minus that of zero_rl, the same training without the language "
         "reward, must be above 0, and the loss of pass@1 smaller than three points; paired over the reasoning test "
-        "problems. Both start from base, which often answers in another language.",
+        "problems. Both start from base, which in the default experiment often answers in another "
+        "language.",
         models=pair,
         parts=(
             Part("language consistency, with − without", compare(evidence, *pair, "language_rate")),

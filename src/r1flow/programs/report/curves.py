@@ -37,7 +37,7 @@ AIMS = {
     "dev/accuracy": CurveFigure(
         "dev problems solved, %",
         "The same problems at every measurement, answered greedily, which no training saw: here only the model changes."
-        " The nearer a curve lies to a straight line, the steadier the training.",
+        " In its first half, but for a leap at the start: the nearer to a straight line, the steadier the training.",
         times=100,
         window=1,
     ),
@@ -49,7 +49,7 @@ AIMS = {
     "thinking": CurveFigure(
         "rollouts that think, %",
         "The share of the sampled responses to reasoning problems that begin with a thought. Where accuracy climbs"
-        " together with this curve, the model learns to think more often; where it climbs alone, to think better.",
+        " together with this curve, the model learns to think more often; where it climbs alone, something else.",
         times=100,
     ),
 }

@@ -41,7 +41,7 @@ IS = {  # by the verdict on what it reads, of reflection that is worth something
     CANT_TELL: "is worth something; whether it depends on the answer before it, we can’t tell",
 }
 ISNT = {
-    DOES_NOT_HOLD: "is a ritual: without it as many problems are solved",
+    DOES_NOT_HOLD: "is a ritual: without it as many problems are solved, or more",
     CANT_TELL: "may or may not be worth anything: we can’t tell",
 }
 BEYOND = {
