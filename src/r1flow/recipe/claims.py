@@ -181,7 +181,7 @@ class Claim:
     def deciding(self) -> Part:
         """The weakest part that counts: its estimate and interval are the claim's.
 
-        Of several with the same verdict, it is the one whose estimate is nearest to its floor, in widths of its
+        Of several with the same verdict, it is the one whose estimate is lowest against its floor, in widths of its
         interval: that with the largest p-value.
         """
         counting = [part for part in self.parts if part.counts]
@@ -755,7 +755,7 @@ def c15(evidence: Evidence) -> Claim:
         text="What search over steps finds teaches no more than what plain samples find.",
         source="§4.2",
         how="pass@1 of self_sft, SFT on the base model's own right samples, minus that of tree_sft, SFT on its right "
-        "answers by search over steps with a value model, which had as many tokens to spend on each prompt; both are "
+        "answers by search over steps with a value model, which had the same limit of tokens for each prompt; both are "
         "scored leniently and paired over the reasoning test problems. It must be above −2 points. What R1-Zero has "
         "before tree_sft is shown.",
         models=("self_sft", "tree_sft", "zero_rl", "base"),

@@ -61,9 +61,9 @@ HEALTH = {
     ),
     "language": CurveFigure("reward for the language", "The share of a thought’s words in the language asked for."),
     "helpful": CurveFigure(
-        "score of the reward model",
+        "score for helpfulness",
         "General prompts only, and the summary only. Where it climbs and the score on general test prompts doesn’t, the"
-        " model is learning to please the reward model.",
+        " model is learning to please what scores it.",
     ),
     "harmless": CurveFigure("score of the safety model", "General prompts only, and the whole response."),
     "entropy": CurveFigure(
