@@ -43,8 +43,8 @@ AIMS = {
     ),
     "length": CurveFigure(
         "mean response length, tokens",
-        "As the paper’s Fig. 3: does zero RL lengthen its own responses? On tasks this small it can only grow as far as"
-        " writing every step down, and computing it again.",
+        "As the paper’s Fig. 3: does zero RL lengthen its own responses? In the default experiment’s texts the"
+        " longest thoughts write every step down, and compute it again.",
     ),
     "thinking": CurveFigure(
         "rollouts that think, %",
