@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from r1flow.artifacts.manifest import read_json, write_json
 from r1flow.core.errors import UserError, errors_at, printable
-from r1flow.data import loaders
+from r1flow.data import leaks, loaders
 from r1flow.data.sources import Fetched, fetch_files, here, matching
 from r1flow.data.splits import split_of
 from r1flow.tracking.left_out import Count, tell_counts
@@ -138,6 +138,15 @@ def check_filled(config: Mapping[str, Any], file: str, rows: int, leaks: int = 0
         if pool["take"][0].partition(".")[0] in OWN:
             key, remedy = "data.train", "add problems to it, or name data.test"
         raise UserError(f"{key}: {file}.jsonl would be empty{why}; {remedy}")
+
+
+def tell_data(stage: "Stage") -> dict[str, Any]:
+    """The metrics of a finished data folder: rows and families of its files, and what was left out, which it says."""
+    counts = leaks.count_leaks(stage.work)
+    told = tell_sources(stage) if stage.config.get("pools") else {}
+    told |= tell_counts(stage, counts, "data", stage.config, leaks.LEAKS_REMEDY)
+    rows = {name.removesuffix(".jsonl"): count.kept for name, count in counts.items()}
+    return {"rows": rows, "families": leaks.count_families(stage.work), "counts": told}
 
 
 def tell_sources(stage: "Stage") -> dict[str, Any]:

@@ -28,7 +28,7 @@ from r1flow.data import general, leaks, loaders, preferences
 from r1flow.data.corpus import CorpusWriter
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.look_ups import LOOK_UPS
-from r1flow.data.pools import check_filled, share_rows, tell_sources
+from r1flow.data.pools import check_filled, share_rows, tell_data
 from r1flow.data.splits import check_disjoint, split_of
 from r1flow.data.tasks import (
     FAMILIES,
@@ -42,7 +42,6 @@ from r1flow.data.tasks import (
 )
 from r1flow.data.tokenizer import EOS, train_tokenizer
 from r1flow.data.traces import cold_start_response
-from r1flow.tracking.left_out import tell_counts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -64,11 +63,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
         stage.inputs.get("pin"),
         lambda: generate(stage.config, stage.seed, stage.work, stage.progress, take_problems(stage)),
     )
-    counts = leaks.count_leaks(stage.work)
-    told = tell_sources(stage) if stage.config.get("pools") else {}
-    told |= tell_counts(stage, counts, "data", stage.config, leaks.LEAKS_REMEDY)
-    rows = {name.removesuffix(".jsonl"): count.kept for name, count in counts.items()}
-    return {"rows": rows, "families": leaks.count_families(stage.work), "counts": told}
+    return tell_data(stage)
 
 
 def take_problems(stage: "Stage") -> Problems:

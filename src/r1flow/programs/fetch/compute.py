@@ -26,8 +26,7 @@ from r1flow.artifacts.manifest import write_json
 from r1flow.core.schema import BEFORE, FIELDS, FILES
 from r1flow.data import leaks
 from r1flow.data.loaders import FileRow
-from r1flow.data.pools import check_filled, share_rows, tell_sources
-from r1flow.tracking.left_out import tell_counts
+from r1flow.data.pools import check_filled, share_rows, tell_data
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -45,11 +44,7 @@ MEANS = {
 def compute(stage: "Stage") -> dict[str, Any]:
     """Write every file to work; metrics: rows of each file, and what became of the rows of each split and file."""
     versions.bring_or_make(stage.work, stage.inputs.get("pin"), lambda: build_files(stage))
-    counts = leaks.count_leaks(stage.work)
-    told = tell_sources(stage)
-    told |= tell_counts(stage, counts, "data", stage.config, leaks.LEAKS_REMEDY)
-    rows = {name.removesuffix(".jsonl"): count.kept for name, count in counts.items()}
-    return {"rows": rows, "families": leaks.count_families(stage.work), "counts": told}
+    return tell_data(stage)
 
 
 def build_files(stage: "Stage") -> None:
