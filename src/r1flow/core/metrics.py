@@ -16,6 +16,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -236,13 +238,19 @@ PROBLEM_METRICS: dict[str, Callable[[list[Row]], float | None]] = {
 }
 
 
+def rows_by(rows: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
+    """The rows by their value in a column, or by the tuple of those in several, in the order in which they come."""
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    value_of = itemgetter(*columns)
+    for row in rows:
+        groups[value_of(row)].append(row)
+    return dict(groups)
+
+
 def by_problem(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """The graded samples of each problem, in order of problem id."""
-    problems: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        if row["correct"] is not None:
-            problems[row["problem_id"]].append(row)
-    return dict(sorted(problems.items()))
+    graded = (row for row in rows if row["correct"] is not None)
+    return dict(sorted(rows_by(graded, "problem_id").items()))
 
 
 def per_problem(rows: Iterable[Row]) -> dict[str, PerProblem]:
@@ -295,10 +303,7 @@ def is_own_thought(row: Row) -> bool:
 
 def summarise_tasks(rows: Sequence[Row]) -> dict[str, dict[str, float | int | None]]:
     """`summarise` for every task, and for all reasoning problems together under "reasoning"."""
-    by_task: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_task[str(row["task"])].append(row)
-    summaries = {task: summarise(samples) for task, samples in sorted(by_task.items())}
+    summaries = {task: summarise(samples) for task, samples in sorted(rows_by(rows, "task").items())}
     reasoning = [row for row in rows if row["task"] != "general"]
     if reasoning:
         summaries["reasoning"] = summarise(reasoning)

@@ -34,7 +34,7 @@ import pyarrow as pa
 from r1flow import sandbox
 from r1flow.core.errors import UserError
 from r1flow.core.language import any_of
-from r1flow.core.metrics import as_asked, is_own_thought, normalise_answer, per_problem, summarise_tasks
+from r1flow.core.metrics import as_asked, is_own_thought, normalise_answer, per_problem, rows_by, summarise_tasks
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import PARAPHRASED, read_jsonl
@@ -153,11 +153,7 @@ def summarise_evaluation(rows: list[dict[str, Any]], temperatures: list[float]) 
         summary["thinking"].append({"temperature": temperature, "tasks": summarise_tasks(given)})
     if again := [row for row in rows if row["paraphrased"]]:
         summary["paraphrased"] = {"tasks": summarise_tasks(again)}
-    changed: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        if not is_own_thought(row):
-            changed.setdefault(row["intervention"], []).append(row)
-    if changed:
+    if changed := rows_by((row for row in rows if not is_own_thought(row)), "intervention"):
         summary["interventions"] = {name: summarise_tasks(samples) for name, samples in changed.items()}
     return summary
 
@@ -168,12 +164,9 @@ def summarise_calls(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     Where problems were answered without tools, too, also `needless`: of the samples that call, if there are any, the
     share of those whose problem the model solves without tools, in WITHOUT of its samples or more.
     """
-    by_task: dict[str, list[dict[str, Any]]] = {}
-    for row in filter(as_asked, rows):
-        by_task.setdefault(row["task"], []).append(row)
     without = per_problem([row for row in rows if row["intervention"] == NO_TOOLS])["solved"]
     summary = {}
-    for task, samples in by_task.items():
+    for task, samples in rows_by(filter(as_asked, rows), "task").items():
         calls, failed = sum(row["calls"][0] for row in samples), sum(row["calls"][1] for row in samples)
         calling = [row["problem_id"] for row in samples if row["calls"][0]]
         summary[task] = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from r1flow.core.metrics import Interval, PerProblem, Row, mean_interval, paired_difference, share_interval
+from r1flow.core.metrics import Interval, PerProblem, Row, mean_interval, paired_difference, rows_by, share_interval
 from r1flow.recipe.claims import (
     MARGIN,
     Absent,
@@ -58,12 +58,10 @@ def solved_by_search(rows: Iterable[Row]) -> dict[tuple[str, str, int], PerProbl
 
 def search_lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """A line for each model, strategy and budget: accuracy, mean tokens, and the paired difference from chance."""
-    tokens: dict[tuple[str, str, int], list[int]] = {}
-    for row in rows:
-        tokens.setdefault((row["model"], row["strategy"], row["budget"]), []).append(row["tokens"])
     solved, lines = solved_by_search(rows), []
-    for (model, strategy, budget), used in tokens.items():
-        line = {"model": model, "strategy": strategy, "budget": budget, "tokens": float(np.mean(used))}
+    for (model, strategy, budget), searched in rows_by(rows, "model", "strategy", "budget").items():
+        tokens = float(np.mean([row["tokens"] for row in searched]))
+        line = {"model": model, "strategy": strategy, "budget": budget, "tokens": tokens}
         line["accuracy"] = share_interval(solved[model, strategy, budget].values())
         by_chance = solved.get((model, CHANCE, budget))
         gain = paired_difference(solved[model, strategy, budget], by_chance) if by_chance else None

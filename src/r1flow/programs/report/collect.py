@@ -19,7 +19,7 @@ import pyarrow as pa
 from r1flow.artifacts import frozen
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
-from r1flow.core.metrics import PerProblem, Row, as_asked, first_pass, is_own_thought, per_problem
+from r1flow.core.metrics import PerProblem, Row, as_asked, first_pass, is_own_thought, per_problem, rows_by
 from r1flow.core.parquet import read_rows
 from r1flow.core.template import GENERAL
 from r1flow.programs.evaluate.ways import NO_TOOLS
@@ -159,14 +159,10 @@ class Results:
     @cached_property
     def kinds(self) -> dict[str, dict[str, float]]:
         """Model -> kind of general prompt -> share of the replies that pass the kind's rule."""
-        shares = {}
+        shares: dict[str, dict[str, float]] = {}
         for model, rows in self.samples.items():
-            passes: dict[str, list[bool]] = {}
-            for row in rows:
-                if row["task"] == GENERAL:
-                    passes.setdefault(row["kind"], []).append(row["correct"])
-            if passes:
-                shares[model] = {kind: float(np.mean(passes[kind])) for kind in sorted(passes)}
+            for kind, replies in sorted(rows_by((row for row in rows if row["task"] == GENERAL), "kind").items()):
+                shares.setdefault(model, {})[kind] = float(np.mean([row["correct"] for row in replies]))
         return shares
 
     @cached_property
@@ -246,11 +242,7 @@ def collect(run: str, inputs: Mapping[str, Path], toy: bool = False) -> Results:
 
 def by_temperature(rows: Iterable[Row]) -> dict[float, list[Row]]:
     """The samples with <think> given, by the temperature at which they were drawn."""
-    drawn: dict[float, list[Row]] = {}
-    for row in rows:
-        if row["thinking"] is not None and is_own_thought(row):
-            drawn.setdefault(row["thinking"], []).append(row)
-    return drawn
+    return rows_by((row for row in rows if row["thinking"] is not None and is_own_thought(row)), "thinking")
 
 
 def read_input(path: Path, load: Callable[[Path], Any]) -> Any:

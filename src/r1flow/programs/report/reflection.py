@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from r1flow.core.metrics import Interval, PerProblem, Row, as_share, is_solved, within_bounds
+from r1flow.core.metrics import Interval, PerProblem, Row, as_share, is_solved, rows_by, within_bounds
 from r1flow.recipe.claims import (
     CANT_TELL,
     DOES_NOT_HOLD,
@@ -86,10 +86,8 @@ def sample_key(row: Row) -> tuple[str, int]:
 
 def share_of(rows: Iterable[Row], holds: Any) -> PerProblem:
     """Of each problem, the share of its samples for which this holds."""
-    held: dict[str, list[bool]] = {}
-    for row in rows:
-        held.setdefault(row["problem_id"], []).append(bool(holds(row)))
-    return {problem: float(np.mean(values)) for problem, values in held.items()}
+    problems = rows_by(rows, "problem_id")
+    return {problem: float(np.mean(list(map(holds, samples)))) for problem, samples in problems.items()}
 
 
 def of_one(evidence: Evidence, values: PerProblem, family: str) -> PerProblem:

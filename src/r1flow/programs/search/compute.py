@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from r1flow.core.errors import UserError
+from r1flow.core.metrics import rows_by
 from r1flow.core.parquet import Table
 from r1flow.core.schema import MIX, TO_LEARN, read_jsonl, write_jsonl
 from r1flow.core.template import Response
@@ -215,11 +216,8 @@ def load_asked(stage: "Stage", split: str, limit: int | None) -> tuple[list[dict
 
 def summarise_search(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, float | None]]]:
     """For each strategy and budget, the means over the problems."""
-    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((row["strategy"], row["budget"]), []).append(row)
     summary: dict[str, list[dict[str, float | None]]] = {}
-    for (strategy, budget), group in groups.items():
+    for (strategy, budget), group in rows_by(rows, "strategy", "budget").items():
         means: dict[str, float | None] = {"budget": budget, "accuracy": mean_of([row["correct"] for row in group])}
         for name in ("tokens", "samples", "pool_correct"):
             means[name] = mean_of([row[name] for row in group if row[name] is not None])
