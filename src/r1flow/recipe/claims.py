@@ -416,6 +416,12 @@ def skill_parts(evidence: Evidence, first: str, second: str) -> tuple[Part, ...]
     )
 
 
+def lenient_part(evidence: Evidence, first: str, second: str, counts: bool = True) -> Part:
+    """The first model's pass@1 minus the second's, where both are scored leniently."""
+    difference = compare(evidence, first, second, "pass_at_1_lenient")
+    return Part(f"pass@1 (lenient), {first} − {second}", difference, counts=counts)
+
+
 def c1(evidence: Evidence) -> Claim:
     pair = ("zero_rl", "base")
     skill, *shown = skill_parts(evidence, *pair)
@@ -588,11 +594,7 @@ def c6(evidence: Evidence) -> Claim:
         models=("distill", "student_rl"),
         parts=(
             Part("pass@1, distill − student_rl", compare(evidence, "distill", "student_rl")),
-            Part(
-                "pass@1 (lenient), distill − student_rl",
-                compare(evidence, "distill", "student_rl", "pass_at_1_lenient"),
-                counts=False,
-            ),
+            lenient_part(evidence, "distill", "student_rl", counts=False),
         ),
     )
 
@@ -689,9 +691,6 @@ def c11(evidence: Evidence) -> Claim:
 
 
 def c12(evidence: Evidence) -> Claim:
-    metric = "pass_at_1_lenient"
-    beaten = [(f"zero_rl − {control}", compare(evidence, "zero_rl", control, metric)) for control in CONTROLS]
-    gains = [(f"{control} − base", compare(evidence, control, "base", metric)) for control in CONTROLS]
     return Claim(
         id="C12",
         text="The true reward beats each control.",
@@ -701,14 +700,13 @@ def c12(evidence: Evidence) -> Claim:
         "problems, and all three must be above 0. What each control gained over base is shown.",
         models=("zero_rl", "base", *CONTROLS),
         parts=(
-            *(Part(f"pass@1 (lenient), {name}", interval) for name, interval in beaten),
-            *(Part(f"pass@1 (lenient), {name}", interval, counts=False) for name, interval in gains),
+            *(lenient_part(evidence, "zero_rl", control) for control in CONTROLS),
+            *(lenient_part(evidence, control, "base", counts=False) for control in CONTROLS),
         ),
     )
 
 
 def c13(evidence: Evidence) -> Claim:
-    metric = "pass_at_1_lenient"
     return Claim(
         id="C13",
         text="RL that a process reward model pays solves less than RL that the rule pays.",
@@ -718,14 +716,8 @@ def c13(evidence: Evidence) -> Claim:
         "problems. The difference must be above 0. What the process reward gained over base is shown.",
         models=("zero_rl", "zero_rl_process", "base"),
         parts=(
-            Part(
-                "pass@1 (lenient), zero_rl − zero_rl_process", compare(evidence, "zero_rl", "zero_rl_process", metric)
-            ),
-            Part(
-                "pass@1 (lenient), zero_rl_process − base",
-                compare(evidence, "zero_rl_process", "base", metric),
-                counts=False,
-            ),
+            lenient_part(evidence, "zero_rl", "zero_rl_process"),
+            lenient_part(evidence, "zero_rl_process", "base", counts=False),
         ),
     )
 
@@ -749,7 +741,7 @@ def c14(evidence: Evidence) -> Claim:
 
 
 def c15(evidence: Evidence) -> Claim:
-    metric = "pass_at_1_lenient"
+    found = compare(evidence, "self_sft", "tree_sft", "pass_at_1_lenient")
     return Claim(
         id="C15",
         text="What search over steps finds teaches no more than what plain samples find.",
@@ -760,11 +752,9 @@ def c15(evidence: Evidence) -> Claim:
         "before tree_sft is shown.",
         models=("self_sft", "tree_sft", "zero_rl", "base"),
         parts=(
-            no_worse("pass@1 (lenient), self_sft − tree_sft", compare(evidence, "self_sft", "tree_sft", metric)),
-            Part(
-                "pass@1 (lenient), zero_rl − tree_sft", compare(evidence, "zero_rl", "tree_sft", metric), counts=False
-            ),
-            Part("pass@1 (lenient), tree_sft − base", compare(evidence, "tree_sft", "base", metric), counts=False),
+            no_worse("pass@1 (lenient), self_sft − tree_sft", found),
+            lenient_part(evidence, "zero_rl", "tree_sft", counts=False),
+            lenient_part(evidence, "tree_sft", "base", counts=False),
         ),
     )
 
