@@ -20,7 +20,7 @@ from r1flow.programs.evaluate.spec import check_evaluate
 from r1flow.programs.samplings import check_sampling
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import RULES, STAGES
-from r1flow.sampling import Completion, SamplingParams, encode, load_sampler, seed_of, shards, step_ends
+from r1flow.sampling import Completion, SamplingParams, encode, load_sampler, seed_of, shards, tokens_with
 from r1flow.sampling.shards import WHOLE, ShardPart
 
 ROOT = Path(__file__).parents[2]
@@ -59,13 +59,13 @@ def test_a_step_ends_with_every_token_that_has_a_mark(tmp_path) -> None:
     sentences = ["first 2 + 3 = 5, then 1.5. next", "wait! so what?\nyes"]
     tokenizer = train_tokenizer(sentences * 9, 300, "{{ messages[0].content }}")
     tokens = [tokenizer.decode([token]) for token in range(len(tokenizer))]
-    for rule, marks in STEP_MARKS.items():
-        ends = step_ends(tokenizer, rule)
+    for marks in STEP_MARKS.values():
+        ends = tokens_with(tokenizer, marks)
         for token, text in enumerate(tokens):
             is_special = token in tokenizer.all_special_ids
             assert (token in ends) == (not is_special and any(mark in text for mark in marks))
     ids = tokenizer("2 + 3 = 5, then")["input_ids"]
-    assert [tokens[token] for token in ids if token in step_ends(tokenizer, "clause")] == [", "]
+    assert [tokens[token] for token in ids if token in tokens_with(tokenizer, STEP_MARKS["clause"])] == [", "]
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from textwrap import shorten
 from typing import Any, Protocol
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.steps import STEP_MARKS
 from r1flow.core.template import THINK_OPEN, opens_thought, prompt_ids
 
 SHOWN_PROMPT = 80  # characters of a prompt in a refusal
@@ -217,11 +216,10 @@ def check_room_left(
     )
 
 
-def step_ends(tokenizer: Any, rule: str) -> tuple[int, ...]:
-    """The tokens whose text has a mark that ends a step, by a rule of core/steps.py: `stops` of SamplingParams."""
+def tokens_with(tokenizer: Any, marks: str) -> tuple[int, ...]:
+    """The tokens whose text has one of these marks, such as a rule's of core/steps.py: `stops` of SamplingParams."""
     texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))], skip_special_tokens=True)
-    marks = set(STEP_MARKS[rule])
-    return tuple(token for token, text in enumerate(texts) if marks & set(text))
+    return tuple(token for token, text in enumerate(texts) if set(marks) & set(text))
 
 
 def seed_of(stage_seed: int, problem_id: str, sample_index: int) -> int:

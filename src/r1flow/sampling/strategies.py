@@ -40,7 +40,7 @@ from r1flow.sampling import (
     SamplingParams,
     encode,
     seed_of,
-    step_ends,
+    tokens_with,
     with_opened_thought,
 )
 from r1flow.sampling.step_search import STEP_STRATEGIES, check_steps
@@ -363,7 +363,7 @@ def fits_in(sampler: Sampler, longest: int) -> Callable[[SampleRequest], bool]:
 
 def drawing(sampler: Sampler, params: SamplingParams, on_progress: OnProgress | None = None) -> DrawRequests:
     """A function that draws requests' completions: those of one length and rule of steps in one call."""
-    ends = cache(lambda step: step_ends(sampler.tokenizer, step))
+    ends = cache(lambda step: tokens_with(sampler.tokenizer, STEP_MARKS[step]))
 
     def draw(requests: list[SampleRequest]) -> list[Completion]:
         alike: dict[tuple[str, int], list[int]] = {}

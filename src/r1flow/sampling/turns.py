@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from r1flow.core.template import RESULT_CLOSE, RESULT_OPEN, TOOL_CLOSE, TOOL_OPEN, split_at_results, text_ids
-from r1flow.sampling import Completion, Opening, Sampler, SamplingParams, check_room_left, encode, seed_of
+from r1flow.sampling import Completion, Opening, Sampler, SamplingParams, check_room_left, encode, seed_of, tokens_with
 from r1flow.sampling.environments import WRONG, ToolCall, ToolSession
 
 # Rows of about as many tokens left are drawn together, and what a turn has beyond its row's limit is truncated.
@@ -161,8 +161,7 @@ def call_ends(tokenizer: Any) -> tuple[int, ...]:
     added = tokenizer.get_added_vocab()
     if TOOL_CLOSE in added:
         return (added[TOOL_CLOSE],)
-    texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))], skip_special_tokens=True)
-    return tuple(token for token, text in enumerate(texts) if TOOL_CLOSE[-1] in text)
+    return tokens_with(tokenizer, TOOL_CLOSE[-1])
 
 
 def sample_in_turns(
