@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from r1flow.api.examination import prompt_in_template
 from r1flow.core.errors import UserError
@@ -36,10 +36,8 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
 
 
-class Draft(BaseModel):
+class Draft(BaseModel, extra="forbid", strict=True):
     """An answer, with what the model itself says about it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     answer: Text
     missing: str
@@ -53,18 +51,14 @@ class Revision(Draft):
     references: list[int]
 
 
-class Outline(BaseModel):
+class Outline(BaseModel, extra="forbid", strict=True):
     """The titles of a report's sections."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     sections: list[Line] = Field(min_length=1, max_length=MOST_SECTIONS)
 
 
-class Section(BaseModel):
+class Section(BaseModel, extra="forbid", strict=True):
     """A section of a report, with the passages on which it rests."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     text: Text
     references: list[int]
