@@ -20,7 +20,7 @@ from r1flow.data.packages import PACKAGE
 from r1flow.data.sources import COMMIT, fetch_settings
 from r1flow.engine.samplers import lineage
 from r1flow.model.weights import gguf_hint, parameters_in, read_object
-from r1flow.recipe.stages import RECIPE, STAGES
+from r1flow.recipe.stages import RL_STAGES, STAGES
 
 # The first of these that an experiment has is what the model becomes.
 STARTS = ("base", "student_base")
@@ -165,12 +165,7 @@ def settle_zero_rl(run: dict[str, Any], start: str, contract: Contract, conf: Pa
     asked = []
     for stage in run["stages"]:
         block = run.get(stage, {})
-        if (
-            stage in RECIPE
-            and RECIPE[stage].program == "grpo"
-            and block["init_from"] == start
-            and not block["template"]
-        ):
+        if stage in RL_STAGES and block["init_from"] == start and not block["template"]:
             block["template"] = template(conf, WITHOUT_TAGS)
             asked.append(stage)
     named = f"(conf/template/{WITHOUT_TAGS}.yaml), which tells your model of the tags"
