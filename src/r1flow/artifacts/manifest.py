@@ -79,9 +79,9 @@ def output_files(folder: Path) -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
-def manifest_of_files(stage: str, folder: Path, digest: Digest = sha256) -> dict[str, Any]:
+def manifest_of_files(stage: str, folder: Path) -> dict[str, Any]:
     """The manifest of what lies in `folder`, paths relative to it."""
-    files = {name: {"sha256": digest(path), "size": path.stat().st_size} for name, path in output_files(folder)}
+    files = {name: {"sha256": sha256(path), "size": path.stat().st_size} for name, path in output_files(folder)}
     return {"stage": stage, "files": files}
 
 
