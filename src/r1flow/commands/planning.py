@@ -111,7 +111,5 @@ def given(words: Sequence[str], what: str) -> list[str]:
 
 def costs_of(run: "Run", everything: bool) -> list["Cost"]:
     """The estimated costs of the jobs that the plan shows."""
-    from r1flow.engine.plan import COMPUTE, FOLLOW
-
-    shown = [step.job for step in run.steps if everything or step.action in (COMPUTE, FOLLOW)]
+    shown = [step.job for step in run.steps if everything or step.may_compute]
     return [cost for cost in run.costs if cost.job in shown]

@@ -39,6 +39,11 @@ class Step:
     manifest: str | None = None  # sha256 of its manifest, if that is known before it runs
     moved: dict[str, str] = field(default_factory=dict)  # libraries that changed since: {"torch": "2.13 → 2.14"}
 
+    @property
+    def may_compute(self) -> bool:
+        """Whether the job's program may start."""
+        return self.action in (COMPUTE, FOLLOW)
+
 
 def plan(run: "Run") -> list[Step]:
     """A step for every job, in dataflow order; raises UserError for an input from outside that isn't there.
@@ -176,7 +181,7 @@ def counts_in_words(steps: list[Step]) -> str:
     count = Counter(step.action for step in steps)
     if count[KEEP] == len(steps):
         return f"nothing to do: all {len(steps)} jobs are as they should be"
-    known = [step.seconds for step in steps if step.action in (COMPUTE, FOLLOW) and step.seconds is not None]
+    known = [step.seconds for step in steps if step.may_compute and step.seconds is not None]
     words = {
         COMPUTE: "to compute",
         FOLLOW: "to compute if what runs before them comes out different",

@@ -24,7 +24,7 @@ from r1flow.core.errors import UserError, errors_at
 from r1flow.engine import config as conf
 from r1flow.engine import extras
 from r1flow.engine.launch import ranks_of
-from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, Step, plan
+from r1flow.engine.plan import COMPUTE, KEEP, Step, plan
 from r1flow.engine.telling import told_results
 from r1flow.programs import cost_estimate
 from r1flow.programs.report.making import write_making
@@ -214,14 +214,14 @@ class Run:
     @property
     def missing(self) -> list[str]:
         """What the jobs to compute need and this machine lacks, a line each: libraries, a sandbox, servers."""
-        stages = dict.fromkeys(stage_of(step.job) for step in self.steps if step.action in (COMPUTE, FOLLOW))
+        stages = dict.fromkeys(stage_of(step.job) for step in self.steps if step.may_compute)
         if stages:  # its problems may ask for code, which other stages run
             stages = {"data": None} | stages
         return extras.missing({stage: self.slice(stage) for stage in stages})
 
     def is_computed(self, job: str) -> bool:
         """Whether the job's program may start: it is neither kept nor in the store."""
-        return any(step.job == job and step.action in (COMPUTE, FOLLOW) for step in self.steps)
+        return any(step.job == job and step.may_compute for step in self.steps)
 
     def first(self, job: str) -> list[str]:
         """All upstream jobs that this plan runs, transitively: Snakemake doesn't look behind a kept job."""
@@ -321,7 +321,7 @@ class Run:
 
     def check_disk(self) -> None:
         """Refuse a run that a disk has no room for; what a killed run left in scratch/ counts as room."""
-        computed = [step.job for step in self.steps if step.action in (COMPUTE, FOLLOW)]
+        computed = [step.job for step in self.steps if step.may_compute]
         models, snapshot = cost_estimate.disk_certain([cost for cost in self.costs if cost.job in computed])
         there = sum(file.stat().st_size for file in Path("scratch", self.name).rglob("*") if file.is_file())
         # Models are counted twice: the store keeps copies.

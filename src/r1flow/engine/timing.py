@@ -16,7 +16,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from r1flow.engine.plan import COMPUTE, FOLLOW
 from r1flow.model.precision import multiplies_bfloat16
 from r1flow.programs.cost_estimate import ASSUMPTIONS, Cost, read_assumptions
 
@@ -69,7 +68,7 @@ def schedule(run: "Run", cores: int | None = None) -> Schedule | None:
 
     None if a GPU computes any of its jobs, or if the speed of this CPU can't be measured.
     """
-    steps = [step for step in run.steps if step.action in (COMPUTE, FOLLOW)]
+    steps = [step for step in run.steps if step.may_compute]
     costs = {cost.job: cost for cost in run.costs}
     if any(costs[step.job].cores == 0 for step in steps):
         return None
