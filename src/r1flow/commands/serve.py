@@ -193,23 +193,15 @@ class Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def do_GET(self) -> None:
-        known = {"id": self.model, "object": "model", "owned_by": "r1flow", "created": 0}
-        # As vLLM's server tells from which folder a model is.
-        known["root"] = str(Path(self.model).resolve())
-        if not self.is_from_here():
-            self.refuse(403, "this server answers programs on this machine only")
-        elif self.path.rstrip("/") == "/v1/models":
+        if self.is_for("/v1/models"):
+            known = {"id": self.model, "object": "model", "owned_by": "r1flow", "created": 0}
+            # As vLLM's server tells from which folder a model is.
+            known["root"] = str(Path(self.model).resolve())
             self.send(json.dumps({"object": "list", "data": [known]}))
-        else:
-            self.refuse(404, f"there is nothing at {self.path[:80]}; POST to /v1/chat/completions")
 
     def do_POST(self) -> None:
         try:
-            if not self.is_from_here():
-                self.refuse(403, "this server answers programs on this machine only")
-            elif self.path.rstrip("/") != "/v1/chat/completions":
-                self.refuse(404, f"there is nothing at {self.path[:80]}; POST to /v1/chat/completions")
-            elif (request := self.read_request()) is not None:
+            if self.is_for("/v1/chat/completions") and (request := self.read_request()) is not None:
                 whole = self.answer(request)
                 if request.get("stream"):
                     self.send("".join(in_chunks(whole)), "text/event-stream")
@@ -218,9 +210,18 @@ class Handler(BaseHTTPRequestHandler):
         except UserError as error:
             self.refuse(400, str(error))
 
-    def is_from_here(self) -> bool:
-        """Whether the request names this machine; a page in a browser could have another name lead here."""
-        return self.headers.get("Host", "").partition(":")[0] in (HOST, "localhost")
+    def is_for(self, path: str) -> bool:
+        """Whether the request is for this path and names this machine; it is refused if not.
+
+        A page in a browser could have another name lead here.
+        """
+        if self.headers.get("Host", "").partition(":")[0] not in (HOST, "localhost"):
+            self.refuse(403, "this server answers programs on this machine only")
+        elif self.path.rstrip("/") != path:
+            self.refuse(404, f"there is nothing at {self.path[:80]}; POST to /v1/chat/completions")
+        else:
+            return True
+        return False
 
     def read_request(self) -> dict[str, Any] | None:
         """The JSON object that was sent; None if the request was refused for it.
