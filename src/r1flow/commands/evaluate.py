@@ -86,11 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
     told: dict[str, Any] = {
         "model": evaluation.model,
         "k": evaluation.k,
-        "pass_at_1": {
-            "estimate": evaluation.interval.estimate,
-            "low": evaluation.interval.low,
-            "high": evaluation.interval.high,
-        },
+        "pass_at_1": {name: getattr(evaluation.interval, name) for name in ("estimate", "low", "high")},
         "metrics": evaluation.metrics,
         "strategy": evaluation.strategy,
         "spent": evaluation.spent,

@@ -86,11 +86,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     model = model_folder(arguments.model)
-    usual = {
-        "temperature": arguments.temperature,
-        "top_p": arguments.top_p,
-        "seed": arguments.seed,
-    }
+    usual = {name: getattr(arguments, name) for name in ("temperature", "top_p", "seed")}
     answer = answerer(model, arguments.engine, usual, arguments.max_new_tokens)
     with served(model, answer, arguments.port) as server:
         print(f"{model}: http://{HOST}:{server.server_port}/v1 (any key will do); Ctrl-C ends", flush=True)
