@@ -211,7 +211,7 @@ def settle(run: dict[str, Any], experiment: str, conf: Path) -> dict[str, Any]:
     for stage in STAGES:  # the run's values, unless the stage's own block has others
         program = program_of(stage, run[stage])
         schema = spec_of(program).keys
-        own = {field.name for field in dataclasses.fields(schema)}
+        own = known_keys(schema)
         run[stage] = {**{key: run[key] for key in ("seed", "threads", "device") if key in own}, **run[stage]}
         if stage == "report":
             run[stage]["run"] = run["run"]
@@ -253,7 +253,7 @@ def check_added(conf: Path, experiment: str, overrides: str, said: str, run: Any
     """
     mistyped = UNKNOWN_KEY.match(said)
     stage, _, key = mistyped[1].partition(".") if mistyped else ("", "", "")
-    if stage in STAGES and key in {field.name for field in dataclasses.fields(spec_of(RECIPE[stage].program).keys)}:
+    if stage in STAGES and key in known_keys(spec_of(RECIPE[stage].program).keys):
         given = shlex.split(overrides)
         added = [f"+{word}" if word.startswith(f"{mistyped[1]}=") else word for word in given]
         check_run(compose(conf, experiment, shlex.join(added), run))
@@ -477,8 +477,8 @@ def key_fault(schema: type, error: dict[str, Any]) -> str:
     return f"{given!r} can't be taken: {error['msg']}"
 
 
-def known_keys(schema: Any, keys: Iterable[str | int]) -> list[str]:
-    """The keys of the block that these keys lead to."""
+def known_keys(schema: Any, keys: Iterable[str | int] = ()) -> list[str]:
+    """The keys of the block that these keys lead to; without any, of the whole one."""
     return [field.name for field in dataclasses.fields(type_at(schema, keys))]
 
 
