@@ -148,15 +148,12 @@ def render_report(results: Results, pictures: Mapping[str, str], config: Mapping
         kinds=kind_rows(results),
         temperatures=results.evidence.temperatures,
         skill_at=SKILL_AT,
-        skills=results.skills,
-        family_steps=results.family_steps,
         steps=results.steps,
         sharpened=[] if results.toy else sharpened(results.evidence, results.starts),
         development=development_of_run(results),
         ours="this run",
         ks=KS,
         guessing=GUESSING,
-        tries=results.tries,
         reach=reach,
         said_of_bins=said_of_bins,
         self_correction={model: each for model, each in corrections.items() if has_several(each)},
@@ -165,9 +162,6 @@ def render_report(results: Results, pictures: Mapping[str, str], config: Mapping
         search_lines=results.search[0],
         search_claims=[present_claim(claim) for claim in results.search[1]],
         reflection=present_reflection(*results.reflection, MIN_PROBLEMS),
-        tools=results.tools,
-        spent=results.spent,
-        after_base=results.after_base,
         paraphrased=paraphrased_shares(results),
         rejections=rejections(results),
         left_out=left_out,
@@ -475,7 +469,7 @@ def side_by_side(
     for model, by_problem in first.items():
         for row in results.samples[model]:
             by_problem.setdefault(row["problem_id"], row)
-    common = sorted(set.intersection(*map(set, first.values()))) if first else []
+    common = sorted(set.intersection(*map(set, first.values())))
     rows = []
     for problem in chooser.sample(common, min(problems, len(common))):
         rows.append({model: present(by_problem[problem]) for model, by_problem in first.items()})
