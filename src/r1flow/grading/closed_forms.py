@@ -375,14 +375,11 @@ def is_undone(text: str) -> bool:
 def is_collected(value: Any) -> bool:
     """Whether no sum has two terms that could be added, as x+x+1 and 2x+3-1 have."""
     for part in sympy.preorder_traversal(value):
-        terms = [tuple(sorted(map(str, others_than_numbers(term)))) for term in factors_of_sum(part)]
-        if len(set(terms)) < len(terms):
-            return False
+        if isinstance(part, sympy.Add):
+            terms = [tuple(sorted(map(str, others_than_numbers(term)))) for term in factors(part)]
+            if len(set(terms)) < len(terms):
+                return False
     return True
-
-
-def factors_of_sum(part: Any) -> list[Any]:
-    return list(factors(part)) if isinstance(part, sympy.Add) else []
 
 
 def others_than_numbers(term: Any) -> list[Any]:
