@@ -323,7 +323,8 @@ def answer(
     name: str = "shards",
 ) -> Iterator[Completion]:
     """One completion for every question of every group, or for those in `part`, in order."""
-    rows, tools = [], None if name == NO_TOOLS else tools_of(stage)
+    rows, environment = [], stage.config["environment"]
+    tools = Tools(environment) if environment and name != NO_TOOLS else None
     for way, questions in asked:
         group = []
         for problem, index, opening in questions:
@@ -333,10 +334,6 @@ def answer(
             group.append(shards.Draw(question, seed_of(stage.config["seed"], drawn, index), opening, problem))
         rows.append((way.params, group))
     return shards.sample_shards(stage, rows, part, name=name, tools=tools)
-
-
-def tools_of(stage: "Stage") -> Tools | None:
-    return Tools(stage.config["environment"]) if stage.config["environment"] else None
 
 
 def grader(language: str, languages: Sequence[str], reflection_words: Sequence[str]) -> GradeSample:
