@@ -7,6 +7,7 @@ Form is cheap to fake, so give these rewards a low weight beside accuracy. Left 
 
 import re
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from r1flow.core.errors import UserError
@@ -36,10 +37,7 @@ def answer_format(prefilled: bool = False, summary: bool = False) -> Reward:
     def answer_format(
         prompts: Sequence[Any], texts: list[str], /, task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
-        def pays(response: Response) -> float:
-            return float(is_summarised(response) if summary else response.well_formed)
-
-        return of_reasoning(texts, task, prefilled, pays)
+        return of_reasoning(texts, task, prefilled, is_summarised if summary else attrgetter("well_formed"))
 
     return answer_format
 
@@ -126,5 +124,5 @@ def of_reasoning(
     """The score of each response; general rows, whose form is free, have none."""
     scores = []
     for text, task_of_row in zip(texts, column(task, texts), strict=True):
-        scores.append(Cause.NOT_APPLICABLE if task_of_row == GENERAL else score(Response.parse(text, prefilled)))
+        scores.append(Cause.NOT_APPLICABLE if task_of_row == GENERAL else float(score(Response.parse(text, prefilled))))
     return Scores.of(scores)
