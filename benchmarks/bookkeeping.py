@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from r1flow.artifacts import contract, fingerprint, manifest, provenance, store
-from r1flow.artifacts.frozen import load_frozen
+from r1flow.core.files import read_yaml
 from r1flow.engine.plan import plan
 from r1flow.engine.run import Run
 
@@ -28,7 +28,7 @@ def folders(run: Path) -> list[Path]:
 def keep_books(run: Path, folder: Path) -> None:
     """What the driver does for a stage beside running its program."""
     made = manifest.read_json(folder / manifest.PROVENANCE)
-    fingerprint.code_of(made["program"], load_frozen(folder / "config.yaml"))
+    fingerprint.code_of(made["program"], read_yaml(folder / "config.yaml"))
     for entry in made["inputs"].values():
         if "stage" in entry:
             own = run / entry["stage"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from r1flow.artifacts import manifest, provenance
-from r1flow.artifacts.frozen import config_digest, dump, freeze, load_frozen
+from r1flow.artifacts.frozen import config_digest, dump, freeze
 from r1flow.artifacts.manifest import read_manifest
 from r1flow.artifacts.records import read_file
 from r1flow.core import apart, files
@@ -54,7 +54,7 @@ def test_yaml_that_is_not_as_we_write_it_is_one_line(tmp_path: Path, text: str, 
     assert str(path) in str(refused.value) and said in str(refused.value) and "\n" not in str(refused.value)
     assert len(str(refused.value)) < len(str(path)) + 400
     with pytest.raises(UserError):
-        read_file(path, load_frozen)  # trace, diff, regrade, seeds
+        read_file(path, read_yaml)  # trace, diff, regrade, seeds
     with pytest.raises(UserError, match="run `r1flow lock` again"):
         read_lock(path)
 

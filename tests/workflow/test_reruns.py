@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from checkout import ROOT, Checkout
 
-from r1flow.artifacts import frozen, provenance
+from r1flow.artifacts import provenance
 from r1flow.core.errors import UserError
+from r1flow.core.files import read_yaml
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, RESTORE, plan
 from r1flow.engine.run import Run
 from r1flow.recipe.stages import STAGES, stage_of
@@ -293,7 +294,7 @@ def test_a_users_reward_module_reruns_its_stage_and_edits_do_not_reach_a_live_ru
     assert done.returncode == 0, done.stderr
     assert "zero_rl" not in actions(overrides=overrides)
     frozen_run = next(path for path in Path(".config").glob("run-*.yaml") if "brevity" in path.read_text())
-    snapshot = Path(frozen.load_frozen(frozen_run)["sources"])
+    snapshot = Path(read_yaml(frozen_run)["sources"])
     text = (snapshot / "my_rewards.py").read_text()
     rewards.write_text(f"# shorter\n{text}")
     assert "zero_rl" not in actions(overrides=overrides)

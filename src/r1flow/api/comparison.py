@@ -25,10 +25,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from r1flow.api.stored import EVALUATE, StoredRun, open_run
-from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.records import read_file
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError, listed
+from r1flow.core.files import read_yaml
 from r1flow.core.metrics import (
     PROBLEM_METRICS,
     Interval,
@@ -173,7 +173,7 @@ class Comparison:
         shared = [stage for stage in one.stages if stage in two.stages]
         facts = []
         for run in (one, two):
-            facts.append({stage: read_file(run.folder_of(stage) / "config.yaml", load_frozen) for stage in shared})
+            facts.append({stage: read_file(run.folder_of(stage) / "config.yaml", read_yaml) for stage in shared})
         return [
             f"{key}: {before} → {after}"
             for key, before, after in changes(*map(leaves, facts))

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.api.stored import EVALUATE, StoredRun
-from r1flow.artifacts.frozen import config_digest, load_frozen
+from r1flow.artifacts.frozen import config_digest
 from r1flow.artifacts.locks import is_held
 from r1flow.artifacts.manifest import MANIFEST, PROVENANCE
 from r1flow.artifacts.records import absolute_place, read_file
 from r1flow.artifacts.versions import RESULTS
 from r1flow.core.errors import UserError, error_in_words
+from r1flow.core.files import read_yaml
 from r1flow.engine.run import FROZEN, Run
 from r1flow.recipe.stages import stage_of
 
@@ -122,6 +123,6 @@ def plans_of(frozen: Path, run: str) -> Iterator[dict[str, Any]]:
     named = re.compile(rf"^  run: '?{re.escape(run)}'?$", re.MULTILINE)
     for path in sorted(frozen.glob("run-*.yaml"), key=lambda path: -path.stat().st_mtime):
         if named.search(path.read_text(errors="replace")):
-            facts = read_file(path, load_frozen)
+            facts = read_file(path, read_yaml)
             if facts.get("config", {}).get("run") == run:
                 yield facts

@@ -44,11 +44,6 @@ def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
 
 def holds(path: Path, config: dict[str, Any]) -> bool:
     try:
-        return load_frozen(path) == config
+        return read_yaml(path) == config
     except (OSError, ValueError):
         return False
-
-
-def load_frozen(path: Path) -> dict[str, Any]:
-    """The slice; raises OSError, or BadFile for what r1flow doesn't write."""
-    return read_yaml(path)

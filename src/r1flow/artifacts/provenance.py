@@ -18,8 +18,9 @@ from typing import Any
 
 from r1flow.artifacts import manifest
 from r1flow.artifacts.fingerprint import Code
-from r1flow.artifacts.frozen import config_digest, load_frozen
+from r1flow.artifacts.frozen import config_digest
 from r1flow.core.errors import UserError
+from r1flow.core.files import read_yaml
 from r1flow.core.rewarding import judges
 
 # Keys that only say how to ask a server; the last three are a judge's.
@@ -173,7 +174,7 @@ def proof_of(folder: Path) -> tuple[dict[str, Any], manifest.Fault | None]:
 def made_with(config: Path, then: dict[str, Any]) -> bool:
     """Whether the config that lies beside the outputs is the one that their provenance names."""
     try:
-        return config_digest(deciding(load_frozen(config))) == then["config"]
+        return config_digest(deciding(read_yaml(config))) == then["config"]
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return False
 

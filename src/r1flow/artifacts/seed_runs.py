@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST
 from r1flow.artifacts.records import Record, folder_of, read_file, read_record
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError
+from r1flow.core.files import read_yaml
 
 Jobs = dict[str, Record]
 REMEDY = "repeat r1flow seeds without --report-only"
@@ -51,7 +51,7 @@ def job_facts(jobs: Jobs, seed: int) -> dict[str, str]:
     """
     configs = {}
     for job, record in jobs.items():
-        config = read_file(record.folder / "config.yaml", load_frozen)
+        config = read_file(record.folder / "config.yaml", read_yaml)
         configs[job] = config | {"code": record.provenance["code"], "run": None}
     told = leaves(configs)
     return {key: said for key, said in told.items() if (key.rpartition(".")[2], said) != ("seed", str(seed))}

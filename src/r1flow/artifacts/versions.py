@@ -193,7 +193,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 def pin(source: Path) -> None:
     """Make `source`, a data stage's folder, the pinned data: copy it to data/, `dvc add` it, write the contract."""
-    from r1flow.artifacts.frozen import config_digest, load_frozen
+    from r1flow.artifacts.frozen import config_digest
 
     fault = manifest.broken(source)
     if fault:
@@ -209,7 +209,7 @@ def pin(source: Path) -> None:
     if (error := dvc("add", DATA)) is not None:
         raise UserError(f"{DATA}: DVC can't add it: {error}")
     contract = read_yaml(POINTER)
-    contract["meta"] = {"config": config_digest(load_frozen(DATA / "config.yaml")), "files": contents(DATA)}
+    contract["meta"] = {"config": config_digest(read_yaml(DATA / "config.yaml")), "files": contents(DATA)}
     write_whole(POINTER, yaml.safe_dump(contract, sort_keys=False))
 
 

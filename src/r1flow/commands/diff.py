@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import run_folder
-from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST
 from r1flow.artifacts.records import Record, absolute_place, folder_of, read_file, read_record
 from r1flow.commands.finding import add_json, tell
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError, listed
+from r1flow.core.files import read_yaml
 from r1flow.recipe.stages import position
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def config_changes(a: Record, b: Record) -> Iterator[str]:
     for record in (a, b):
         if not (record.folder / "config.yaml").is_file():
             raise UserError(f"{record.folder / 'config.yaml'} is missing; run the stage again, or restore it")
-    changed = list(changes(*(leaves(load_frozen(record.folder / "config.yaml")) for record in (a, b))))
+    changed = list(changes(*(leaves(read_yaml(record.folder / "config.yaml")) for record in (a, b))))
     if not changed:
         yield f"config: {a.provenance['config']} → {b.provenance['config']}, though both config.yaml read the same"
     for key, before, after in changed:

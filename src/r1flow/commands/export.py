@@ -17,10 +17,10 @@ from typing import Any
 
 from r1flow.artifacts import provenance
 from r1flow.artifacts.folders import model_folder
-from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256, sync
 from r1flow.artifacts.records import absolute_place, evaluated_earlier, folder_of
 from r1flow.core.errors import UserError, error_in_words
+from r1flow.core.files import read_yaml
 from r1flow.model.weights import check_finite
 from r1flow.recipe.stages import JUDGES, STAGES
 from r1flow.tracking import spool
@@ -231,7 +231,7 @@ def models_behind(stage: Path) -> dict[str, None]:
 
     The stages before it are looked at, too, where the run still has those very outputs.
     """
-    found = {asked["model"]: None for asked in provenance.servers_asked(load_frozen(stage / "config.yaml"))}
+    found = {asked["model"]: None for asked in provenance.servers_asked(read_yaml(stage / "config.yaml"))}
     for source in provenance.read_provenance(stage / "provenance.json")["inputs"].values():
         before = folder_of(stage.parent, source.get("stage", ""))
         if "stage" in source and (before / MANIFEST).is_file() and sha256(before / MANIFEST) == source["sha256"]:

@@ -21,13 +21,13 @@ from reprlib import repr as brief  # an answer may be enormous; --json has all o
 from typing import Any
 
 from r1flow.artifacts.folders import run_folder
-from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, PROVENANCE, read_json
 from r1flow.artifacts.provenance import content, recorded
 from r1flow.artifacts.records import Record, absolute_place, folder_of, read_record
 from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
 from r1flow.core.errors import UserError
+from r1flow.core.files import read_yaml
 from r1flow.core.parquet import read_rows
 from r1flow.programs import filters
 from r1flow.programs.evaluate import compute as evaluate
@@ -117,7 +117,7 @@ def data_of(record: Record) -> Path:
 
 def evaluation(record: Record) -> Graded:
     """An evaluation's samples and the means of its tasks, as stored and as graded now."""
-    config, rows = load_frozen(record.folder / "config.yaml"), read_stored_samples(record)
+    config, rows = read_yaml(record.folder / "config.yaml"), read_stored_samples(record)
     gradable, counts = evaluate.load_problems(data_of(record), config["split"], None)
     ungradable = sum(count.left_out["ungradable"] for count in counts.values())
     problems = {(problem["task"], problem["id"]): problem for problem in gradable}
@@ -155,7 +155,7 @@ def means(rows: list[SampleRow], temperatures: list[float], ungradable: int) -> 
 
 def rejected(record: Record) -> Graded:
     """The rejection sampling's samples with why each was dropped, and its counts, as stored and as graded now."""
-    config, rows = load_frozen(record.folder / "config.yaml"), read_stored_samples(record)
+    config, rows = read_yaml(record.folder / "config.yaml"), read_stored_samples(record)
     known = rejection.prompts_to_sample(data_of(record) / config["file"], config["prompts"])
     problems = {problem.id: problem for problem in known}
     samples = [

@@ -22,13 +22,13 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from r1flow.artifacts import manifest, provenance, versions
-from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, sha256
 from r1flow.artifacts.records import Record, absolute_place, folder_of, read_file, read_record
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, tell
 from r1flow.core.changes import children
 from r1flow.core.errors import UserError, did_you_mean, listed
+from r1flow.core.files import read_yaml
 from r1flow.recipe.stages import position
 from r1flow.sampling import ADDRESS
 from r1flow.tracking import spool
@@ -171,7 +171,7 @@ def follow(record: Record, links: dict[str, Link], only: set[str] | None = None)
 def link_of(record: Record, entries: list[dict[str, str]]) -> Link:
     """What is known of one stage; `generator` is the config of a stage that reads no other, else None."""
     cost = manifest.read_cost(record.folder / "cost.json") or {}
-    config, files = load_frozen(record.folder / "config.yaml"), record.manifest["files"]
+    config, files = read_yaml(record.folder / "config.yaml"), record.manifest["files"]
     return {
         "stage": record.stage,
         "folder": str(record.folder.relative_to(record.project)),

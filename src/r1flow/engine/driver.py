@@ -33,9 +33,9 @@ from typing import Any
 
 from r1flow.artifacts import contract, manifest, provenance, store
 from r1flow.artifacts.fingerprint import code_of, compute_module
-from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.locks import COMPUTING, waited_for
 from r1flow.core.errors import UserError, errors_at, printable
+from r1flow.core.files import read_yaml
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.core.rewarding import find_modules_here
 from r1flow.engine import gate, gpus, launch, memory
@@ -217,7 +217,7 @@ def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, 
 
 def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, dict[str, Any]]:
     """The stage in its scratch folder, and what decides its outputs; raises UserError for inputs that don't fit."""
-    config = load_frozen(arguments.config)
+    config = read_yaml(arguments.config)
     prepare_process(config)
     ranks = launch.ranks_of(arguments.program, config, arguments.gpus, arguments.processes)
     terminal.started()

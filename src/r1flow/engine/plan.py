@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts import manifest, provenance, store
 from r1flow.artifacts.fingerprint import Code, code_of
-from r1flow.artifacts.frozen import load_frozen
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import errors_at, listed
+from r1flow.core.files import read_yaml
 from r1flow.recipe.stages import program_of, stage_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def reasons_to_run(
 ) -> Iterator[str]:
     """Everything that decides the outputs and has changed, except libraries; nothing when the stage can be kept."""
     if then["config"] != now["config"]:
-        changed = changes(leaves(load_frozen(folder / "config.yaml")), leaves(config))
+        changed = changes(leaves(read_yaml(folder / "config.yaml")), leaves(config))
         yield "config: " + listed([f"{path} {before} → {after}" for path, before, after in changed])
     if then["code"] != now["code"]:
         yield "code: " + listed([name for name, _, _ in changes(then["modules"], now["modules"])] or ["program"])
@@ -152,7 +152,7 @@ def last_cost(folder: Path, job: str, config: dict[str, Any]) -> float | None:
         return here
     for entry in reversed(store.entries(store.STORE / job)):
         made_from = entry / "config.yaml"
-        if made_from.is_file() and {**load_frozen(made_from), "seed": None} == {**config, "seed": None}:
+        if made_from.is_file() and {**read_yaml(made_from), "seed": None} == {**config, "seed": None}:
             seconds = seconds_of(entry)
             if seconds is not None:
                 return seconds

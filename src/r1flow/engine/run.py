@@ -21,6 +21,7 @@ from r1flow.artifacts import frozen, manifest, store, versions
 from r1flow.artifacts.fingerprint import snapshot
 from r1flow.artifacts.locks import PINNED, hold, hold_run, is_held, live_lock
 from r1flow.core.errors import UserError, errors_at
+from r1flow.core.files import read_yaml
 from r1flow.engine import config as conf
 from r1flow.engine import extras
 from r1flow.engine.launch import ranks_of
@@ -72,7 +73,7 @@ class Run:
     @classmethod
     def thaw(cls, path: str) -> Self:
         """The run that another process composed: jobs on other machines must neither compose nor plan again."""
-        facts = frozen.load_frozen(Path(path))
+        facts = read_yaml(Path(path))
         run = cls(facts["config"], overrides=facts["overrides"])
         run.sources, run.data_is_pinned = facts["sources"], facts["data_is_pinned"]
         run.steps = []

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from r1flow.artifacts import frozen
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
+from r1flow.core.files import read_yaml
 from r1flow.core.metrics import PerProblem, Row, as_asked, first_pass, is_own_thought, per_problem, rows_by
 from r1flow.core.parquet import read_rows
 from r1flow.core.template import GENERAL
@@ -221,7 +221,7 @@ def collect(run: str, inputs: Mapping[str, Path], toy: bool = False) -> Results:
         raise UserError("report: no evaluated model among its inputs; add a model stage and evaluate to `stages`")
     for stage in (inputs.keys() & set(MODELS)) - evaluated.keys():
         raise UserError(f"report: {stage} is a model of {run}, and evaluate/{stage} is not among its inputs")
-    configs = {job: read_input(folder / "config.yaml", frozen.load_frozen) for job, folder in inputs.items()}
+    configs = {job: read_input(folder / "config.yaml", read_yaml) for job, folder in inputs.items()}
     metrics = {job: read_metrics(job, folder, configs[job]) for job, folder in inputs.items()}
     models = sorted(evaluated, key=position)
     samples, thinking, changed = {}, {}, {}
@@ -284,7 +284,7 @@ def check_asked(samples: Mapping[str, list[Row]], inputs: Mapping[str, Path]) ->
             raise UserError(f"{inputs[f'evaluate/{model}']}/samples.parquet: {what}")
     first = next(iter(samples))
     folder, scopes = inputs[f"evaluate/{first}"], set(map(scope_of, samples[first]))
-    split = frozen.load_frozen(folder / "config.yaml")["split"]
+    split = read_yaml(folder / "config.yaml")["split"]
     for scope, name in (("reasoning", f"{split}.jsonl"), ("general", f"general_{split}.jsonl")):
         path = inputs["data"] / name
         if scope not in scopes and path.is_file() and path.stat().st_size:
