@@ -14,6 +14,7 @@ decontamination.json (data/leaks.py). Left out: data from outside (programs/fetc
 import json
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import chain
 from operator import attrgetter
@@ -184,10 +185,10 @@ def problems_in(families: dict[str, list[Worked]]) -> list[Problem]:
 def draw_prompts(config: dict[str, Any], seed: int) -> PromptsBySplit:
     """General prompts by split; the config limits how many there are of each kind."""
     prompts: PromptsBySplit = {split: [] for split in config["general_shares"]}
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for prompt in general.all_prompts(config["general_kinds"], seed):
         split = split_of(prompt.id, config["general_shares"])
-        counts[split, prompt.kind] = counts.get((split, prompt.kind), 0) + 1
+        counts[split, prompt.kind] += 1
         if counts[split, prompt.kind] <= config["rows_per_kind"].get(split, math.inf):
             prompts[split].append(prompt)
     check_disjoint({split: map(attrgetter("question"), rows) for split, rows in prompts.items()})
