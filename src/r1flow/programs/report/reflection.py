@@ -62,8 +62,8 @@ def reflection_rows(
     for model, others in changed.items():
         own = changeable(thoughts[model], others)
         solved = {OWN: share_of(own, is_solved)}
-        for way in dict.fromkeys(row["intervention"] for row in others):
-            solved[way] = share_of([row for row in others if row["intervention"] == way], is_solved)
+        for way, samples in rows_by(others, "intervention").items():
+            solved[way] = share_of(samples, is_solved)
         reflects = share_of(own, lambda row: row["reflections"] > 0)
         families = sorted({evidence.families[problem] for problem in solved[OWN]})
         for family in (ALL, *families):
