@@ -14,7 +14,7 @@ Curves = Mapping[str, Sequence[Curve]]  # stage -> its curve in each of the runs
 
 
 class CurveFigure(NamedTuple):
-    """How a value is drawn. `times` is 100 for fractions, drawn in per cent; `window` is of a moving mean, in steps."""
+    """How a value is drawn. `times` is 100 for fractions, drawn in per cent; `window` is of a moving mean, in values."""
 
     y_label: str
     caption: str = ""
@@ -105,7 +105,7 @@ def curve_figure(key: str) -> CurveFigure:
 
 
 def smoothed(values: Sequence[float], window: int) -> np.ndarray:
-    """Centred moving mean over `window` steps, fewer at the ends."""
+    """Centred moving mean over `window` values, fewer at the ends."""
     half = window // 2
     return np.array([np.mean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))])
 
