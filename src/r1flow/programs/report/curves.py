@@ -59,7 +59,10 @@ HEALTH = {
         "reward for the form",
         "1 for one thought followed by one answer. Where it climbs alone, only the tags are learnt.",
     ),
-    "language": CurveFigure("reward for the language", "The share of a thought’s words in the language asked for."),
+    "language": CurveFigure(
+        "reward for the language",
+        "The share of a thought’s words, or without one of the response’s, in the language asked for.",
+    ),
     "helpful": CurveFigure(
         "score for helpfulness",
         "General prompts only, and the summary only. Where it climbs and the score on general test prompts doesn’t, the"
