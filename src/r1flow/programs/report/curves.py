@@ -14,7 +14,7 @@ Curves = Mapping[str, Sequence[Curve]]  # stage -> its curve in each of the runs
 
 
 class CurveFigure(NamedTuple):
-    """How a value is drawn. `times` is 100 for fractions, drawn in per cent; `window` is of a moving mean, in values."""
+    """How a value is drawn. `times` is 100 for fractions, drawn in per cent; `window`, of a moving mean, in values."""
 
     y_label: str
     caption: str = ""
