@@ -68,7 +68,7 @@ HEALTH = {
         "General prompts only, and the summary only. Where it climbs and the score on general test prompts doesn’t, the"
         " model is learning to please what scores it.",
     ),
-    "harmless": CurveFigure("score of the safety model", "General prompts only, and the whole response."),
+    "harmless": CurveFigure("score for harmlessness", "General prompts only, and the whole response."),
     "entropy": CurveFigure(
         "entropy, nats a token",
         "How undecided the model is about its next token. Near zero nothing new is tried any more; if it keeps"
