@@ -326,6 +326,14 @@ REFUSED = {
         "+zero_rl.rewards.code_tests={weight:1,args:{language:pyhton}}",
         "zero_rl.rewards.code_tests.args: language 'pyhton' is not one that solutions run in; did you mean 'python'?",
     ),
+    "a solution's time in words": (
+        "+zero_rl.rewards.code_tests={weight:1,args:{limits:{wall_s:long}}}",
+        "zero_rl.rewards.code_tests.args: reward code_tests: limits.wall_s: 'long' isn't of type float",
+    ),
+    "a solution's memory below zero": (
+        "+zero_rl.rewards.code_tests={weight:1,args:{limits:{memory_mb:-1}}}",
+        "zero_rl.rewards.code_tests.args: reward code_tests: limits.memory_mb: -1 leaves a solution none; write more",
+    ),
     "a judge without an address": (JUDGE.format("url:'127.0.0.1:8000'"), "url '127.0.0.1:8000' is no address like"),
     "a judge that isn't asked": (JUDGE.format("url:'http://h/v1',attempts:0"), "attempts 0 must be 1 or more"),
     "a judge's scale upside down": (

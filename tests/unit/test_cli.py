@@ -536,6 +536,11 @@ def test_numbers_that_are_not_an_evaluations_of_this_very_model_are_on_no_card(p
     evaluate(evaluation, "0ther")
     assert main(["export", "results/new/align_rl", "mine"]) == 2
     assert "evaluated an earlier state of this model" in capsys.readouterr().err
+    made = manifest.read_json(evaluation / "provenance.json")
+    del made["inputs"]["model"]
+    manifest.write_json(evaluation / "provenance.json", made)
+    assert main(["export", "results/new/align_rl", "mine"]) == 2
+    assert "provenance.json names no model that was evaluated" in capsys.readouterr().err
     manifest.write_json(evaluation / "metrics.json", {"tasks": {"chain_sum": {"pass_at_1": 1.0, "k": 16}}})
     assert main(["export", "results/new/align_rl", "mine"]) == 2
     assert "metrics.json" in capsys.readouterr().err and not (project / "mine").exists()

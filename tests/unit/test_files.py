@@ -3,7 +3,9 @@
 import re
 import resource
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -164,6 +166,16 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path, name: str,
         write(tmp_path / name)
     assert (tmp_path / name).read_text() == "the old one"
     assert not [path for path in tmp_path.rglob("*") if "partial" in path.name]
+
+
+def test_threads_that_write_one_file_at_the_same_time_each_write_it_whole(tmp_path: Path, monkeypatch) -> None:
+    both_wrote = threading.Barrier(2, timeout=60)
+    monkeypatch.setattr(files.os, "fsync", lambda number: both_wrote.wait())  # nobody renames before that
+    texts = ["one", "the other, longer"]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda text: files.write_whole(tmp_path / "reply.json", text, durable=True), texts))
+    assert [path.name for path in tmp_path.iterdir()] == ["reply.json"]
+    assert (tmp_path / "reply.json").read_text() in texts
 
 
 def test_a_full_disk_leaves_no_half_configuration(tmp_path: Path) -> None:

@@ -385,11 +385,10 @@ def test_failures_are_not_remembered(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_named_and_leaves_no_half_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, text: str) -> None:
-        path.write_bytes(text.encode()[:9])
+    def full(partial: Path, path: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "replace", full)
     with FakeServer() as server, pytest.raises(UserError, match=r"cache_dir .* \(No space left on device\); make room"):
         ask(server, ["a"], cache_dir=tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -54,8 +54,10 @@ def evaluated_earlier(evaluation: Path, model: Path) -> bool:
     made, now = evaluation / PROVENANCE, model / MANIFEST
     if not made.is_file() or not now.is_file():
         return False
-    evaluated = read_file(made).get("inputs", {}).get("model", {}).get("sha256")
-    return evaluated is not None and evaluated != sha256(now)
+    inputs = read_file(made, read_provenance)["inputs"]
+    if "model" not in inputs:
+        raise UserError(f"{made} names no model that was evaluated; run the stage again, or restore it")
+    return inputs["model"]["sha256"] != sha256(now)
 
 
 def read_file(path: Path, how: Callable[[Path], Any] = read_json) -> Any:

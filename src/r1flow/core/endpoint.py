@@ -18,17 +18,16 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
-from uuid import uuid4
 
 from r1flow.core import servers
 from r1flow.core.errors import UserError, printable
+from r1flow.core.files import write_whole
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response
@@ -231,14 +230,10 @@ class Endpoint:
         if not self.cache:
             return
         path = self.path(name)
-        partial = path.with_name(f"{name}.{uuid4().hex}.partial")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps({"request": body, "reply": text}, sort_keys=True))
-            partial.replace(path)
+            write_whole(path, json.dumps({"request": body, "reply": text}, sort_keys=True))
         except OSError as error:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
             raise UserError(
                 f"endpoint: cache_dir {self.cache} can't be written ({error.strerror}); make room, or name another one"
             ) from error

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -122,7 +123,8 @@ def write_whole(path: Path, text: str, durable: bool = False) -> None:
 
     `durable`: a power cut doesn't leave an empty one either.
     """
-    partial = path.with_name(f"{path.name}.{os.uname().nodename}-{os.getpid()}.partial")
+    writer = f"{os.uname().nodename}-{os.getpid()}-{threading.get_ident()}"  # others may write the same file now
+    partial = path.with_name(f"{path.name}.{writer}.partial")
     try:
         with partial.open("w", encoding="utf-8") as file:
             file.write(text)

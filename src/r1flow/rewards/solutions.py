@@ -11,6 +11,7 @@ from typing import Any
 
 from r1flow import sandbox
 from r1flow.core.errors import UserError
+from r1flow.core.rewarding import check_types
 from r1flow.core.template import GENERAL
 from r1flow.grading import code
 from r1flow.grading.verdict import Cause
@@ -67,10 +68,15 @@ def code_tests(
 
 def limits_of(limits: Limits | dict[str, Any] | None) -> Limits:
     try:
-        return limits if isinstance(limits, Limits) else Limits(**(limits or {}))
+        made = limits if isinstance(limits, Limits) else Limits(**(limits or {}))
     except TypeError as error:
         known = ", ".join(Limits.__dataclass_fields__)
         raise UserError(f"reward code_tests: limits: {error} (known: {known})") from error
+    check_types("reward code_tests: limits", Limits, vars(made))
+    for name, value in vars(made).items():
+        if not value > 0 and (name, value) != ("disk_mb", 0):
+            raise UserError(f"reward code_tests: limits.{name}: {value} leaves a solution none; write more than 0")
+    return made
 
 
 def paid(verdicts: list[code.Outcome], mode: str) -> float | Cause | tuple[float, Cause]:

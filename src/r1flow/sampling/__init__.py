@@ -219,7 +219,8 @@ def check_room_left(
 def tokens_with(tokenizer: Any, marks: str) -> tuple[int, ...]:
     """The tokens whose text has one of these marks, such as a rule's of core/steps.py: `stops` of SamplingParams."""
     texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))], skip_special_tokens=True)
-    return tuple(token for token, text in enumerate(texts) if set(marks) & set(text))
+    wanted = set(marks)
+    return tuple(token for token, text in enumerate(texts) if not wanted.isdisjoint(text))
 
 
 def seed_of(stage_seed: int, problem_id: str, sample_index: int) -> int:
