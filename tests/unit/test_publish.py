@@ -527,9 +527,8 @@ def point(top: dict[str, Any] = {}, **out: object) -> None:  # noqa: B006
 def test_names_that_lead_out_of_a_stages_folder_are_refused_before_anything_is_touched(fetched, whose, name):
     before = contents(Path())
     fetched(*(("a", "0" * 32, name) if whose == "manifest" else (name, "0" * 32, {})))
-    with pytest.raises(
-        UserError, match=r"^published/tiny/base\.dvc: names files outside results/tiny/base/; nothing was t"
-    ):
+    where = r"^published/tiny/base\.dvc: names files outside results/tiny/base/, or .* is damaged"
+    with pytest.raises(UserError, match=f"{where}; nothing was touched"):
         pull([POINTERS / "base.dvc"], None)
     (POINTERS / "base.dvc").unlink()
     assert Path("victim.txt").read_text() == "mine"
@@ -539,6 +538,12 @@ def test_names_that_lead_out_of_a_stages_folder_are_refused_before_anything_is_t
 def test_a_hash_that_leads_out_of_the_cache_is_refused(fetched):
     fetched("a", "ab/../../../victim.txt", {})
     with pytest.raises(UserError, match="names files outside"):
+        pull([POINTERS / "base.dvc"], None)
+
+
+def test_a_listing_that_is_damaged_in_dvcs_cache_is_named(fetched):
+    point(md5=f"{stored(b'[{', '.dir')}.dir")
+    with pytest.raises(UserError, match=r"or \.dvc/cache/files/md5/\w\w/\w{30}\.dir is damaged; .*: remove that file"):
         pull([POINTERS / "base.dvc"], None)
 
 

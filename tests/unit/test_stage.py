@@ -318,7 +318,7 @@ def test_an_input_that_changes_meanwhile_fails_the_stage(run_stage, capsys):
         return write_model(stage)
 
     assert run_stage(change, "zero_rl", "--input", "data=rows") == 1
-    assert "an input changed while the stage was computed from it; run again" in capsys.readouterr().err
+    assert "rows changed while the stage was computed from it; run again" in capsys.readouterr().err
     assert not Path("results").exists() and not Path(".memo/zero_rl").exists()
 
 

@@ -108,16 +108,19 @@ def commit(folders: list[Path]) -> str | None:
     return dvc("commit", "--force", "--no-relink", *pointers, command=DVC_WITHOUT_GIT)
 
 
-def fetch_pinned(work: Path) -> bool:
-    """Bring the pinned data from DVC's cache or remote into `work`; False when neither has all of it."""
-    if check_pointer(POINTER) and (dvc("fetch", DATA / manifest.MANIFEST) or unlisted([POINTER])):
-        return False
+def fetch_pinned(work: Path) -> str | None:
+    """Bring the pinned data from DVC's cache or remote into `work`; returns why neither gave it, or None."""
+    check_pointer(POINTER)
+    if fault := dvc("fetch", DATA / manifest.MANIFEST) or unlisted([POINTER]):
+        return fault
     with TemporaryDirectory(dir=work) as folder:
-        if dvc("get", "--quiet", ".", "data", "--out", f"{folder}/data") or differing(Path(folder, "data")):
-            return False
+        if fault := dvc("get", "--quiet", ".", "data", "--out", f"{folder}/data"):
+            return fault
+        if different := differing(Path(folder, "data")):
+            return f"{', '.join(different)} differ there"
         for item in Path(folder, "data").iterdir():
             item.replace(work / item.name)
-    return True
+    return None
 
 
 def check_pointer(pointer: Path) -> str:
@@ -143,30 +146,34 @@ def unlisted(pointers: list[Path]) -> str | None:
     cache = Path(dvc_output("cache", "dir").strip(), "files/md5")
     for pointer in pointers:
         md5 = check_pointer(pointer)
+        file = cache / md5[:2] / md5[2:]
         try:
-            files = {entry["relpath"]: entry["md5"] for entry in manifest.read_json(cache / md5[:2] / md5[2:])}
+            files = {entry["relpath"]: entry["md5"] for entry in manifest.read_json(file)}
             fine = all(manifest.stays_inside(name) and re.fullmatch(r"[0-9a-f]{32}", of) for name, of in files.items())
             if fine:
                 listed = files[manifest.MANIFEST]
-                manifest.read_manifest(cache / listed[:2] / listed[2:])
+                file = cache / listed[:2] / listed[2:]
+                manifest.read_manifest(file)
         except FileNotFoundError:
             return f"{pointer}: what it names isn't there"
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             fine = False
         if not fine:
-            raise UserError(f"{pointer}: names files outside {folder_pinned(pointer)}/; nothing was touched")
+            raise UserError(
+                f"{pointer}: names files outside {folder_pinned(pointer)}/, or {file} is damaged; nothing was touched: "
+                "remove that file, and it is fetched again"
+            )
     return None
 
 
 def bring_or_make(work: Path, pin: Path | None, make: Callable[[], None]) -> None:
     """Put a stage's data into `work`: what `pin` pins, from DVC, if there is a pin and DVC has it, or else what `make`
     makes; raises UserError when that isn't what the pin pins."""
-    if pin and fetch_pinned(work):
-        return
-    if pin:
-        print("data.dvc: neither DVC's cache nor its remote has this data; it is made again", file=sys.stderr)
-    make()
-    if pin:
+    if not pin:
+        return make()
+    if fault := fetch_pinned(work):
+        print(f"data.dvc: DVC's cache and remote don't give this data ({fault}); it is made again", file=sys.stderr)
+        make()
         check_pinned(work, pin)
 
 

@@ -265,8 +265,9 @@ def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]
         memory.check_memory(arguments.program, stage.config, stage.inputs, stage.ranks)
         yield
     # Hashed a second time: else results of other bytes would be recorded, and reused, as made from these.
-    if inputs_of(arguments) != made_by["inputs"]:
-        raise UserError("an input changed while the stage was computed from it; run again")
+    now = inputs_of(arguments)
+    if changed := [str(path) for name, path in arguments.inputs.items() if now[name] != made_by["inputs"][name]]:
+        raise UserError(f"{', '.join(changed)} changed while the stage was computed from it; run again")
 
 
 def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Has MLflow's records in a project follow when the project's folder was moved or copied.
 
-    python -m r1flow.tracking.moved       before MLflow's UI opens; the delivery asks as well
+    follow_move(Path())    # before MLflow's UI opens, and before a delivery
 
 MLflow keeps absolute paths of artifacts (file:///home/ann/r1/mlruns/9f2c…/artifacts). After a move it would make the
 old folder again for those of new runs, and show none of the old ones'. Here they become the paths of today, in the
@@ -65,7 +65,3 @@ def rename(store: sqlite3.Connection, old: str, new: str) -> None:
                 f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE {below}",
                 (new, len(old) + 1, old, len(old) + 1, f"{old}/"),
             )
-
-
-if __name__ == "__main__":
-    follow_move(Path())
