@@ -25,24 +25,8 @@ from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
 from r1flow.core.files import refuse_lfs_pointer
 from r1flow.core.limits import time_limit
-from r1flow.core.template import (
-    ANSWER_CLOSE,
-    ANSWER_OPEN,
-    RENDER_S,
-    THINK_CLOSE,
-    THINK_OPEN,
-    check_tags,
-    opens_thought,
-)
-from r1flow.model.weights import (
-    AGAIN,
-    FLOATS,
-    check_model_files,
-    header_of,
-    read_object,
-    shards_of,
-    trainable_kind,
-)
+from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, RENDER_S, THINK_CLOSE, THINK_OPEN, check_tags, opens_thought
+from r1flow.model.weights import AGAIN, FLOATS, check_model_files, header_of, read_object, shards_of, trainable_kind
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

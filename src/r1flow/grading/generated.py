@@ -52,11 +52,7 @@ def correct(task: str | None, answer_text: str | None, answer: str | None, entry
     `task` is a reasoning-gym family and `entry_json` its entry (the fields its scorer reads). Answers of a row without
     an entry are graded as mathematics.
     """
-    if (
-        not answer
-        or not isinstance(answer, str)
-        or not all(isinstance(each, str | None) for each in (task, entry_json))
-    ):
+    if not answer or not all(isinstance(each, str | None) for each in (task, answer, entry_json)):
         return None
     if entry_json is None:
         return math.verdicts([(answer, answer_text)])[0].correct

@@ -12,7 +12,6 @@ out: whether the weights are those of the model that config.json describes, whic
 import ast
 import importlib.util
 import math
-import struct
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
@@ -278,7 +277,7 @@ def not_finite(path: Path) -> Iterator[str]:
     """The names of the tensors of a safetensors file that hold a value that isn't finite."""
     header = header_of(path)
     with path.open("rb") as file:
-        first = 8 + struct.unpack("<Q", file.read(8))[0]
+        first = 8 + int.from_bytes(file.read(8), "little")
         for name, tensor in header.items():
             if tensor["dtype"] in EXPONENTS:
                 file.seek(first + tensor["data_offsets"][0])

@@ -23,17 +23,7 @@ from types import ModuleType
 from r1flow.core import processes
 from r1flow.core.errors import UserError
 from r1flow.sandbox import bubblewrap, cgroup, landlock, leftovers, seccomp
-from r1flow.sandbox.process import (
-    ENVIRONMENT,
-    Limits,
-    Result,
-    SandboxError,
-    Stop,
-    close,
-    pipes,
-    sealed,
-    supervise,
-)
+from r1flow.sandbox.process import ENVIRONMENT, Limits, Result, SandboxError, Stop, close, pipes, sealed, supervise
 
 __all__ = ["Limits", "Result", "SandboxError", "Stop", "Tier", "run", "tier", "tiers", "workers"]
 

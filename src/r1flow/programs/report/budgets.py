@@ -12,16 +12,7 @@ from typing import Any
 import numpy as np
 
 from r1flow.core.metrics import Interval, PerProblem, Row, mean_interval, paired_difference, rows_by, share_interval
-from r1flow.recipe.claims import (
-    MARGIN,
-    Absent,
-    Claim,
-    Part,
-    claim_summary,
-    describe_numbers,
-    if_solved,
-    no_worse,
-)
+from r1flow.recipe.claims import MARGIN, Absent, Claim, Part, claim_summary, describe_numbers, if_solved, no_worse
 
 CHANCE = "chance"  # one of the samples that voted, by chance: what `direct` gives, with less noise
 VOTES, LIKELIEST, REVISED, PROGRESSED = "self_consistency", "own_logprob", "revision", "progress_best_of_n"

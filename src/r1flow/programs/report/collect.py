@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
@@ -248,7 +247,7 @@ def by_temperature(rows: Iterable[Row]) -> dict[float, list[Row]]:
 def read_input(path: Path, load: Callable[[Path], Any]) -> Any:
     try:
         return load(path)
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"{path} can't be read ({str(error).splitlines()[0]}); run its stage again") from error
 
 

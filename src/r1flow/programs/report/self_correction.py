@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 
 from r1flow.core.metrics import Interval, Row, by_problem, is_solved, mean_interval, paired_difference, share_interval
-from r1flow.recipe.claims import (
-    CANT_TELL,
-    DOES_NOT_HOLD,
-    HOLDS,
-    MIN_PROBLEMS,
-    SKILL_AT,
-    Part,
-)
+from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, MIN_PROBLEMS, SKILL_AT, Part
 
 WORTH = {
     HOLDS: "where it reflects on a wrong answer, it ends right more often than another try is right",

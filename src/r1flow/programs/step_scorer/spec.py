@@ -9,16 +9,7 @@ from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.keys import Counting, OneOrMore, Seeded, ZeroOrMore
 from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.specs import Spec
-from r1flow.programs.trainings import (
-    SMOOTHING,
-    STEPS,
-    TRANSFORMERS,
-    batch,
-    check_read,
-    cost_of,
-    curves_of,
-    memory_of,
-)
+from r1flow.programs.trainings import SMOOTHING, STEPS, TRANSFORMERS, batch, check_read, cost_of, curves_of, memory_of
 from r1flow.recipe.stages import RECIPE
 
 
