@@ -250,6 +250,15 @@ def test_self_corrections_are_counted_over_all_runs_and_compared_over_seeds():
     assert found["difference"]["estimate"] == pytest.approx(-0.15) and found["difference"]["n"] == 2
 
 
+@pytest.mark.parametrize(("several", "has_a_row"), [(20, True), (19, False)])
+def test_a_model_with_too_few_self_corrections_in_a_run_has_no_row_over_the_seeds(several, has_a_row):
+    runs = [SeedRun(seed, "", summary({}, 0.1), {}) for seed in (1, 2)]
+    runs[1].summary["self_correction"]["zero_rl"]["several"] = several
+    table = render_seeds(Seeds("tiny", runs)).partition('id="self-correction"')[2].partition("</section>")[0]
+    assert ('<th scope="row">zero_rl</th>' in table) is has_a_row
+    assert ("samples have several answers: zero_rl." in table) is not has_a_row
+
+
 @pytest.mark.parametrize(
     ("gains", "said"),
     [

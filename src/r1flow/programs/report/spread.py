@@ -31,12 +31,14 @@ from r1flow.programs.report.reflection import (
     reflection_over,
     summarise_reflection,
 )
+from r1flow.programs.report.self_correction import has_several
 from r1flow.programs.report.skills import CELLS, comparisons, said_of_skill, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
 from r1flow.recipe.claims import (
     CANT_TELL,
     FIRST_PASS,
     HOLDS,
+    MIN_PROBLEMS,
     MIN_SEEDS,
     NO_VERDICT,
     NOT_IN_RUN,
@@ -250,6 +252,12 @@ def self_correction_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Any]]:
     return rows
 
 
+def few_answers_in_a_run(runs: Sequence[SeedRun]) -> list[str]:
+    """The models that have no row of self-correction in the report of at least one of the runs."""
+    told = [run.summary["self_correction"] for run in runs]
+    return [model for model in in_recipe(told[0]) if not all(has_several(each[model]) for each in told)]
+
+
 def development(seeds: Seeds) -> dict[str, Any]:
     """The paper's table of its intermediate models, beside these runs' means."""
     columns = {"reasoning, pass@1": "pass@1", "reasoning, skill": "skill", "general prompts": "general prompts"}
@@ -322,6 +330,8 @@ def render_seeds(seeds: Seeds) -> str:
         ours="these runs",
         kinds=seeds.kinds,
         self_correction=seeds.self_correction,
+        few_answers=few_answers_in_a_run(seeds.runs),
+        min_problems=MIN_PROBLEMS,
         reflection=present_reflection(*seeds.reflection, MIN_SEEDS),
         no_reflection=lacking_in_a_run([run.summary.get("reflection") or {"models": {}} for run in seeds.runs]),
         temperatures=list(seeds.steps[0]["skill"]) if seeds.steps else [],
