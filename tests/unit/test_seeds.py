@@ -259,6 +259,15 @@ def test_a_model_with_too_few_self_corrections_in_a_run_has_no_row_over_the_seed
     assert ("samples have several answers: zero_rl." in table) is not has_a_row
 
 
+def test_a_claim_of_which_a_part_is_missing_says_what_it_needs_and_no_empty_p():
+    runs = runs_of(C1=[(0.1, 0.1), (0.2, 0.2)])
+    for run in runs:
+        run.summary["claims"]["C1"]["parts"][1] |= {"estimate": None, "needs": ["evaluate.thinking"]}
+    card = render_seeds(Seeds("tiny", runs)).partition("<span>C1 ")[2].partition("<span>C2 ")[0]
+    assert "2 of 2 seeds above the floor; needs evaluate.thinking, which these runs don’t have" in card
+    assert "of the weakest part that decides" not in card
+
+
 @pytest.mark.parametrize(
     ("gains", "said"),
     [

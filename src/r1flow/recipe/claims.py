@@ -430,9 +430,9 @@ def c1(evidence: Evidence) -> Claim:
         text="RL alone lifts the base model.",
         source="Fig. 2",
         how="pass@1 of zero_rl minus pass@1 of base, paired over the reasoning test problems; the base model is scored "
-        "leniently (without an <answer> its last box or number counts), so that learning the format isn't the gain. "
-        "Skill, too, must rise: the problems solved when both models are made to think, at the same temperature and "
-        "with each model at the one of evaluate.thinking that suits it best.",
+        "leniently (without an <answer> its last box, number or block of code counts), so that learning the format "
+        "isn't the gain. Skill, too, must rise: the problems solved when both models are made to think, at the same "
+        "temperature and with each model at the one of evaluate.thinking that suits it best.",
         models=pair,
         parts=(
             Part("pass@1, zero_rl − base (lenient)", compare(evidence, *pair, second_metric="pass_at_1_lenient")),
@@ -452,9 +452,10 @@ def c2(evidence: Evidence) -> Claim:
         id="C2",
         text="Responses grow longer during zero RL, and reflection words appear.",
         source="Fig. 3, Table 3",
-        how="Response length in tokens, and the paper's ten reflection words with their translations per 100 tokens, "
-        "zero_rl minus base, when both must begin with <think> (a model that thinks more often writes longer responses "
-        "without any longer thought); both must rise, and so must the length of the rollouts that think, in training.",
+        how="Response length in tokens, and the words of evaluate.reflection_words per 100 tokens (by default the "
+        "paper's ten and their German translations), zero_rl minus base, when both must begin with <think> (a model "
+        "that thinks more often writes longer responses without any longer thought); both must rise, and so must the "
+        "length of the rollouts that think, in training.",
         models=pair,
         curves=("zero_rl",),
         parts=(

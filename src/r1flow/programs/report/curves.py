@@ -87,8 +87,8 @@ HEALTH = {
     ),
     "clipped": CurveFigure(
         "clipped tokens, %",
-        "Tokens whose probability has changed so much since they were sampled that nothing is learnt from them. There"
-        " are none where each set of rollouts gives one update.",
+        "Tokens whose probability has changed so much since they were sampled that nothing is learnt from them (where a"
+        " whole response is weighted at once, responses). There are none where each set of rollouts gives one update.",
         times=100,
     ),
     "mismatch": CurveFigure(

@@ -255,7 +255,11 @@ def self_correction_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Any]]:
 def few_answers_in_a_run(runs: Sequence[SeedRun]) -> list[str]:
     """The models that have no row of self-correction in the report of at least one of the runs."""
     told = [run.summary["self_correction"] for run in runs]
-    return [model for model in in_recipe(told[0]) if not all(has_several(each[model]) for each in told)]
+    few = []
+    for model in in_recipe(told[0]):
+        if not all(has_several(each[model]) for each in told):
+            few.append(model)
+    return few
 
 
 def development(seeds: Seeds) -> dict[str, Any]:
