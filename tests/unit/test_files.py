@@ -198,7 +198,7 @@ def test_a_record_for_mlflow_that_was_cut_takes_no_other_with_it(tmp_path: Path,
 
 # What writes into a folder that is emptied at the next start (a stage's work), or removes what it has begun.
 INTO_WORK = {"commands/export", "data/packages", "programs/data/compute", "programs/report/compute"}
-INTO_WORK |= {"artifacts/fingerprint", "programs/pretrain/compute", "core/endpoint"}
+INTO_WORK |= {"artifacts/fingerprint", "programs/pretrain/compute"}
 TOUCHES = {"engine/run"}  # a few bytes, read by nobody
 
 
