@@ -43,7 +43,8 @@ def tries(
     """pass@k of every model and of guessing, and what RL changed; empty if a problem has fewer than KS[-1] samples.
 
     `starts` names the model that each stage of RL started from, `placed` that model where it reflects as often.
-    "lines": name → intervals, one for each of KS; "differences": (stage, other) → intervals; "bins": start → `binned`.
+    "lines": name → intervals, one for each of KS; "differences": (stage, other) → intervals; "bins": start → `binned`;
+    "placed": the names of lines that `placed` gives.
     """
     solved = {model: pass_at_ks(rows) for model, rows in samples.items()}
     if not solved or not all(solved.values()):
@@ -58,7 +59,8 @@ def tries(
             differences[stage, other] = list(map(paired_difference, solved[stage], solved[other]))
     for start in dict.fromkeys(start for stage, start in starts.items() if (stage, start) in differences):
         bins[start] = binned(samples, start)
-    return {"lines": lines, "differences": differences, "bins": {start: rows for start, rows in bins.items() if rows}}
+    bins = {start: rows for start, rows in bins.items() if rows}
+    return {"lines": lines, "differences": differences, "bins": bins, "placed": list(placed.values())}
 
 
 def binned(samples: Mapping[str, Sequence[Row]], start: str) -> list[dict[str, Any]]:
