@@ -553,7 +553,8 @@ def opened(monkeypatch):
 
 
 def test_the_addresses_for_the_ui_have_the_experiment_s_own_id(finished, tmp_path, monkeypatch, capsys, opened):
-    for name, has in (("r1flow", "#/experiments/1/runs?"), ("Default", "#/experiments/0/runs?"), ("other", "no run")):
+    runs, none = "#/experiments/{}/runs?", "no experiment other"
+    for name, has in (("r1flow", runs.format(1)), ("Default", runs.format(0)), ("other", none)):
         monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
         opened(finished.root, "--port", "5123")
         assert has in (told := capsys.readouterr().out) and "http://127.0.0.1:5123" in told
@@ -561,6 +562,9 @@ def test_the_addresses_for_the_ui_have_the_experiment_s_own_id(finished, tmp_pat
     assert served == f"sqlite:///{tmp_path}/mlflow.db"
     assert words[words.index("--host") + 1] == "127.0.0.1" and words[words.index("--port") + 1] == "5123"
     assert "no run" in capsys.readouterr().out and [path.name for path in tmp_path.iterdir()] == ["Snakefile"]
+    (tmp_path / "mlflow.db").write_text("no database" * 1000)
+    opened(tmp_path, "--port", "5123")
+    assert f"{tmp_path}/mlflow.db: no experiment other can be read there" in capsys.readouterr().out
 
 
 def test_the_ui_serves_the_database_that_the_environment_names_and_shows_its_password_to_nobody(
@@ -1648,6 +1652,16 @@ def test_a_stage_samples_its_machine_until_its_end(project, store, monkeypatch):
     monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")
     with stage("base") as run:
         assert run.sampling is None
+
+
+@pytest.mark.parametrize(
+    ("word", "seconds"), {"2.5": 2.5, "0.001": 0.05, "": 10, "10s": 10, "-1": 10, "0": 10, "nan": 10, "inf": 10}.items()
+)
+def test_an_interval_that_is_no_number_of_seconds_is_told(monkeypatch, capsys, word, seconds):
+    monkeypatch.setenv(system_metrics.INTERVAL, word)
+    assert system_metrics.every_s() == seconds
+    told = f"{system_metrics.INTERVAL}={word} is no number of seconds; 10 is taken" in capsys.readouterr().err
+    assert told == (word in ("10s", "-1", "0", "nan", "inf"))
 
 
 CHILD = """

@@ -49,6 +49,8 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"MLflow's pages, once its server has started: {base}", flush=True)
     elif experiment := renew_views(Path(database), place["experiment"]):
         print("\n".join(["MLflow's pages, once its server has started:", *addresses(experiment, base)]), flush=True)
+    elif Path(database).exists():
+        print(f"{database}: no experiment {place['experiment']} can be read there; see what {base} shows", flush=True)
     else:
         print(f"no run has been recorded here yet; {base} will show an empty store", flush=True)
     words = ["--host", HOST, "--port", str(arguments.port), "--workers", "1"]

@@ -40,8 +40,9 @@ def held(count: int, say: Callable[[str], None], trains: bool = False) -> Iterat
         devices = candidates() if count or trains else {}
         if not 0 <= count <= len(devices):
             named = f" (CUDA_VISIBLE_DEVICES={os.environ[VISIBLE]})" if VISIBLE in os.environ else ""
-            hint = "" if named or count < 0 else f"; {VISIBLE}=0 names one that nvidia-smi doesn't list, device=cpu takes none"
-            there = f"{', '.join(devices) or 'none'}{named}{hint}"
+            there = f"{', '.join(devices) or 'none'}{named}"
+            if count > 0 and not named:
+                there += f"; {VISIBLE}=0 names one that nvidia-smi doesn't list, device=cpu takes none"
             raise UserError(f"gpu={count}, but the GPUs available here are: {there}")
         names = list(devices)[:1]
         if count:

@@ -14,6 +14,7 @@ that ends before its first sample has one of its end. Left out: disks, networks,
 import math
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,8 +22,8 @@ from contextlib import suppress
 from types import ModuleType
 from typing import NamedTuple, Self
 
-# MLflow's own default.
-EVERY_S = 10.0
+INTERVAL = "MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL"
+EVERY_S, SHORTEST_S = 10.0, 0.05  # the first is MLflow's own default
 END_WAIT_S = 2.0  # for a sample that is being taken; nvidia-smi may hang
 SMI = ("nvidia-smi", "--query-gpu=utilization.gpu,memory.used,memory.total,power.draw", "--format=csv,noheader,nounits")
 MIB = 2**20 / 1e6  # nvidia-smi's unit, in megabytes
@@ -36,10 +37,12 @@ def start_sampling(record: Callable[[int, dict[str, float]], None]) -> "Sampling
 
 
 def every_s() -> float:
-    try:
-        return max(0.05, float(os.environ["MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL"]))
-    except (KeyError, ValueError):
-        return EVERY_S
+    word = os.environ.get(INTERVAL) or str(EVERY_S)
+    with suppress(ValueError):
+        if 0 < (seconds := float(word)) <= threading.TIMEOUT_MAX:
+            return max(SHORTEST_S, seconds)
+    print(f"r1flow: tracking: {INTERVAL}={word} is no number of seconds; {EVERY_S:g} is taken", file=sys.stderr)
+    return EVERY_S
 
 
 class Sampling:
