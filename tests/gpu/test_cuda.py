@@ -17,10 +17,9 @@ import torch
 sys.path.append(str(Path(__file__).parents[1] / "train"))
 import tiny
 from test_ranks import distance, job, make_project, run
-from tiny import make_model
+from tiny import base_with, make_model
 from workflow.checkout import Checkout, checkout
 
-from r1flow.core.schema import write_jsonl
 from r1flow.programs.grpo import compute as grpo
 from r1flow.recipe.stages import RECIPE
 from r1flow.sampling import SamplingParams, load_sampler
@@ -109,8 +108,6 @@ def test_colocated_vllm_samples_from_the_model_that_is_trained(tmp_path: Path, m
 
     monkeypatch.setattr(grpo, "combine", letters)
     monkeypatch.setattr(tiny, "SIZE", tiny.SIZE | {"hidden_size": 64, "initializer_range": 0.1})
-    make_model(tmp_path / "base")
-    (tmp_path / "data").mkdir()
-    write_jsonl(tmp_path / "data" / "rl.jsonl", PROBLEMS)
+    base_with(tmp_path, rl=PROBLEMS)
     metrics = grpo.compute(stage_of(tmp_path, "rollouts", use_cpu=DEVICE == "cpu", bf16=DEVICE == "cuda"))
     assert max(row["mismatch"] for row in metrics["history"]) < 0.1

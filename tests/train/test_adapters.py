@@ -11,10 +11,9 @@ from safetensors.torch import load_file
 from test_grpo import PROBLEMS, SMALL, letters
 from test_reward_model import PAIRS
 from test_sft import ROWS
-from tiny import check_resume, make_model, make_stage
+from tiny import base_with, check_resume, make_stage
 from transformers import AutoModelForCausalLM
 
-from r1flow.core.schema import write_jsonl
 from r1flow.programs.grpo import compute as grpo
 from r1flow.programs.reward_model import compute as reward_model
 from r1flow.programs.sft import compute as sft
@@ -27,12 +26,8 @@ CONFIGS = {
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    make_model(tmp_path / "base")
-    (tmp_path / "data").mkdir()
-    for name, rows in (("cold_start", ROWS), ("rl", PROBLEMS), ("preferences", PAIRS)):
-        write_jsonl(tmp_path / "data" / f"{name}.jsonl", rows)
     monkeypatch.setattr(grpo, "combine", letters)
-    return tmp_path
+    return base_with(tmp_path, cold_start=ROWS, rl=PROBLEMS, preferences=PAIRS)
 
 
 def stage_of(folder: Path, program: str, name: str = "lora", **trainer: Any) -> SimpleNamespace:

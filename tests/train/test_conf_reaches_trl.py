@@ -12,7 +12,7 @@ import torch
 import yaml
 from datasets import Dataset
 from test_grpo_formulas import Built
-from tiny import TEMPLATE, make_model, make_stage
+from tiny import TEMPLATE, base_with, make_stage
 from trl import GRPOConfig, RewardConfig, SFTConfig
 
 from r1flow.engine import config
@@ -78,9 +78,7 @@ class CompactStandin(Standin):
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("conf")
-    make_model(folder / "base")
-    return folder
+    return base_with(tmp_path_factory.mktemp("conf"))
 
 
 @pytest.fixture(scope="module")

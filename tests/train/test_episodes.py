@@ -16,12 +16,11 @@ import pytest
 import torch
 import yaml
 from test_turns import BLOCK
-from tiny import END, check_resume, let_letters_call_a_tool, make_model, make_stage
+from tiny import END, base_with, check_resume, let_letters_call_a_tool, make_stage
 from trl import GRPOTrainer
 
 from r1flow.artifacts.fingerprint import code_of
 from r1flow.core.errors import UserError
-from r1flow.core.schema import write_jsonl
 from r1flow.model import scoring
 from r1flow.programs import metrics_schema
 from r1flow.programs.grpo import compute as grpo
@@ -68,15 +67,11 @@ class Shop:
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    make_model(tmp_path / "base")
-    (tmp_path / "data").mkdir()
-    write_jsonl(tmp_path / "data" / "rl.jsonl", PROBLEMS)
-    write_jsonl(tmp_path / "data" / "dev.jsonl", PROBLEMS)
     let_letters_call_a_tool(monkeypatch)
     module = types.ModuleType("my_shop")
     exec(SHOP, vars(module))
     monkeypatch.setitem(sys.modules, "my_shop", module)
-    return tmp_path
+    return base_with(tmp_path, rl=PROBLEMS, dev=PROBLEMS)
 
 
 def lower(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:

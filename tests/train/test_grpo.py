@@ -13,7 +13,7 @@ import torch
 import yaml
 from gate_share import one_in
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
-from tiny import END, check_resume, chunk_sizes, make_model, make_stage, make_tokenizer, weights_hash
+from tiny import END, base_with, check_resume, chunk_sizes, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head, split_tensor_dict
@@ -79,13 +79,9 @@ def low_letters(prompts: list[str], completions: list[str], **columns: Any) -> l
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    make_model(tmp_path / "base")
-    (tmp_path / "data").mkdir()
-    write_jsonl(tmp_path / "data" / "rl.jsonl", PROBLEMS)
-    write_jsonl(tmp_path / "data" / "general_rl.jsonl", GENERAL)
-    write_jsonl(tmp_path / "data" / "dev.jsonl", [row | {"id": f"dev{row['id']}"} for row in PROBLEMS])
     monkeypatch.setattr(grpo, "combine", letters)
-    return tmp_path
+    dev_problems = [row | {"id": f"dev{row['id']}"} for row in PROBLEMS]
+    return base_with(tmp_path, rl=PROBLEMS, general_rl=GENERAL, dev=dev_problems)
 
 
 def stage_of(folder: Path, name: str, engine: str = "r1flow", **trainer: object) -> SimpleNamespace:

@@ -10,12 +10,11 @@ import pytest
 import torch
 import yaml
 from formulas import LOSSES, AdamW, Row, advantages, kl, loss, region_clipped, score
-from tiny import make_model, make_stage, make_tokenizer, weights_hash
+from tiny import base_with, make_stage, make_tokenizer, weights_hash
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-from r1flow.core.schema import write_jsonl
 from r1flow.model.scoring import CompactGRPOTrainer
 from r1flow.programs.grpo import compute as grpo
 from r1flow.sampling import SamplingParams
@@ -90,11 +89,7 @@ REWARDS = {
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("formulas")
-    make_model(folder / "base")
-    (folder / "data").mkdir()
-    write_jsonl(folder / "data" / "rl.jsonl", PROBLEMS)
-    return folder
+    return base_with(tmp_path_factory.mktemp("formulas"), rl=PROBLEMS)
 
 
 def stage_of(folder: Path, name: str, engine: str = "r1flow", rewards: Any = REWARDS, **trainer: Any) -> Any:

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import pytest
 import torch
 import yaml
-from tiny import make_model, make_stage, weights_hash
+from tiny import base_with, make_stage, weights_hash
 from transformers import TrainerControl, TrainerState
 from trl import GRPOTrainer
 
 from r1flow.core.errors import UserError
-from r1flow.core.schema import write_jsonl
 from r1flow.model.mismatch import IN_A_ROW, METRIC, MismatchWatch
 from r1flow.model.scoring import CompactGRPOTrainer
 from r1flow.programs.grpo import compute as grpo
@@ -79,13 +78,10 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    make_model(tmp_path / "base")
-    (tmp_path / "data").mkdir()
-    write_jsonl(tmp_path / "data" / "rl.jsonl", PROBLEMS)
     monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", Sampler)
     monkeypatch.setattr(Sampler, "off", [])
     monkeypatch.setattr(grpo, "combine", letters)
-    return tmp_path
+    return base_with(tmp_path, rl=PROBLEMS)
 
 
 def letters(specs: Any, reward_model: Any, limits: dict[str, float]) -> Any:

@@ -14,11 +14,10 @@ import test_reward_model
 import test_sft
 from safetensors.numpy import load_file, save_file
 from test_grpo import letters
-from tiny import make_model, make_stage, make_tokenizer
+from tiny import base_with, make_model, make_stage, make_tokenizer
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from r1flow.core.errors import UserError
-from r1flow.core.schema import write_jsonl
 from r1flow.engine.checks import check_stage
 from r1flow.programs.grpo import compute as grpo
 from r1flow.programs.pretrain import compute as pretrain
@@ -34,19 +33,16 @@ Program = Callable[[Any], dict[str, Any]]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A base model, and the data of all trainings."""
-    make_model(tmp_path / "base")
-    (tmp_path / "data").mkdir()
-    make_tokenizer().save_pretrained(tmp_path / "data" / "tokenizer")
-    rows = {
+    files = {
         "corpus": [{"text": text} for text in test_pretrain.TEXTS],
         "cold_start": test_sft.ROWS,
         "rl": test_grpo.PROBLEMS,
         "general_rl": test_grpo.GENERAL,
         "preferences": test_reward_model.PAIRS,
     }
-    for name, content in rows.items():
-        write_jsonl(tmp_path / "data" / f"{name}.jsonl", content)
     monkeypatch.setattr(grpo, "combine", letters)
+    base_with(tmp_path, **files)
+    make_tokenizer().save_pretrained(tmp_path / "data" / "tokenizer")
     return tmp_path
 
 

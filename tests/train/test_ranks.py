@@ -20,11 +20,10 @@ import torch
 import torch.distributed
 import yaml
 from safetensors.torch import load_file
-from tiny import make_model
+from tiny import base_with
 from transformers import AutoModelForCausalLM
 
 from r1flow.artifacts.frozen import freeze
-from r1flow.core.schema import write_jsonl
 from r1flow.data import leaks
 from r1flow.engine import launch
 from r1flow.tracking.progress import Progress
@@ -87,11 +86,7 @@ def test_the_ranks_meet_where_no_other_machine_can(monkeypatch) -> None:
 
 def make_project(folder: Path) -> Path:
     """A folder with a base model, data and rewards, below which stages are run."""
-    make_model(folder / "base")
-    (folder / "data").mkdir()
-    files = {"cold_start.jsonl": ROWS, "rl.jsonl": PROBLEMS, "preferences.jsonl": PAIRS, "test.jsonl": ASKED}
-    for name, rows in files.items():
-        write_jsonl(folder / "data" / name, rows)
+    base_with(folder, cold_start=ROWS, rl=PROBLEMS, preferences=PAIRS, test=ASKED)
     clean = {"cold_start.jsonl": [], "rl.jsonl": [], "preferences.jsonl": []}
     leaks.write_report(folder / "data", clean, ["test.jsonl"], [], {name: {} for name in clean})
     (folder / "own.py").write_text(REWARD)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weights_hash
+from tiny import END, base_with, check_resume, make_stage, make_tokenizer, weights_hash
 
 from r1flow import rewards
 from r1flow.core.errors import UserError
@@ -23,10 +23,7 @@ PAIRS = [
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    make_model(tmp_path / "base")
-    (tmp_path / "data").mkdir()
-    write_jsonl(tmp_path / "data" / "preferences.jsonl", PAIRS)
-    return tmp_path
+    return base_with(tmp_path, preferences=PAIRS)
 
 
 def stage_of(folder: Path, name: str, **trainer: object) -> SimpleNamespace:

@@ -9,11 +9,11 @@ import pyarrow.parquet as parquet
 import pytest
 import yaml
 from fake_server import FakeServer, Reply
-from tiny import let_letters_call_a_tool, make_model, make_stage
+from tiny import base_with, let_letters_call_a_tool, make_stage
 
 from r1flow.core import template
 from r1flow.core.errors import UserError
-from r1flow.core.schema import read_jsonl, write_jsonl
+from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.model.weights import parameters_in
 from r1flow.programs.evaluate import compute as evaluate
@@ -29,15 +29,12 @@ CONFIG |= SMALL | {"samples_per_prompt": 3, "keep_per_prompt": 2, "general_share
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    make_model(tmp_path / "base")
-    (tmp_path / "data").mkdir()
     entry = json.dumps({"question": "2 + 5", "answer": "7", "metadata": {}})
     problem = {"task": "chain_sum", "question": "2 + 5", "answer": "7", "entry": entry}
-    for name in ("rejection", "test"):
-        write_jsonl(tmp_path / "data" / f"{name}.jsonl", [{"id": f"p{i}", **problem} for i in range(5)])
+    problems = [{"id": f"p{i}", **problem} for i in range(5)]
     general = {"kind": "greeting", "question": "hi", "response": "Hello!", "check": "{}"}
-    write_jsonl(tmp_path / "data" / "general_sft.jsonl", [{"id": f"g{i}", **general} for i in range(20)])
-    return tmp_path
+    replies = [{"id": f"g{i}", **general} for i in range(20)]
+    return base_with(tmp_path, rejection=problems, test=problems, general_sft=replies)
 
 
 def test_two_runs_write_the_same_bytes(base: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 from test_turns import played
-from tiny import END, check_resume, chunk_sizes, kill, make_model, make_stage, make_tokenizer
+from tiny import END, base_with, check_resume, chunk_sizes, kill, make_stage, make_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -34,10 +34,7 @@ ROWS = [
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    make_model(tmp_path / "base")
-    (tmp_path / "data").mkdir()
-    write_jsonl(tmp_path / "data" / "cold_start.jsonl", ROWS)
-    return tmp_path
+    return base_with(tmp_path, cold_start=ROWS)
 
 
 def stage_of(folder: Path, name: str, **trainer: object) -> SimpleNamespace:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from tiny import check_resume, make_model, make_stage, make_tokenizer, weights_hash
+from tiny import base_with, check_resume, make_stage, make_tokenizer, weights_hash
 
 from r1flow.core.errors import UserError
 from r1flow.core.steps import step_ends_in
@@ -40,13 +40,12 @@ def half_right(count: int = 60) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    make_model(tmp_path / "base")
+    base_with(tmp_path)
     write_samples(tmp_path, half_right())
     return tmp_path
 
 
 def write_samples(folder: Path, rows: list[dict[str, Any]]) -> None:
-    (folder / "data").mkdir(exist_ok=True)
     parquet.write_table(pa.Table.from_pylist(rows), folder / "data/samples.parquet")
 
 

@@ -21,10 +21,9 @@ pytest.importorskip("vllm", reason="vllm isn't installed; docs/scaling.md says h
 import tiny
 import torch
 from ports import reserved
-from tiny import make_model, make_stage
+from tiny import base_with, make_stage
 
 from r1flow.core.errors import UserError
-from r1flow.core.schema import write_jsonl
 from r1flow.programs.grpo import compute as grpo
 from r1flow.sampling import SamplingParams, load_sampler
 from r1flow.training import rollout_server
@@ -50,15 +49,11 @@ PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": s
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose shape vLLM's CPU kernels know, and prompts."""
-    path = tmp_path_factory.mktemp("colocated")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiny, "SIZE", tiny.SIZE | {"hidden_size": 64, "initializer_range": 0.1})
-        make_model(path / "base")
-    (path / "data").mkdir()
-    write_jsonl(path / "data" / "rl.jsonl", PROBLEMS)
-    yield path
+        return base_with(tmp_path_factory.mktemp("colocated"), rl=PROBLEMS)
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, set_seed
 
+from r1flow.core.schema import write_jsonl
 from r1flow.core.template import TAGS
 from r1flow.model import scoring
 from r1flow.programs.pretrain.compute import new_model
@@ -47,6 +48,15 @@ def make_model(folder: Path) -> None:
     torch.manual_seed(0)
     new_model(SIZE, tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def base_with(folder: Path, **files: list[dict[str, Any]]) -> Path:
+    """The folder, with that model in `<folder>/base` and each file's rows in `<folder>/data/<name>.jsonl`."""
+    make_model(folder / "base")
+    (folder / "data").mkdir()
+    for name, rows in files.items():
+        write_jsonl(folder / "data" / f"{name}.jsonl", rows)
+    return folder
 
 
 def make_stage(folder: Path, name: str, config: dict[str, Any]) -> SimpleNamespace:
