@@ -1,6 +1,5 @@
 """A sampler that isn't the trained model is seen and stopped; TRL's own measure, with a stand-in for vLLM."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -65,15 +64,6 @@ class Sampler:
     def score(self, prompt: list[int], new: list[int]) -> torch.Tensor:
         logits = self.model(torch.tensor([prompt + new])).logits[0, len(prompt) - 1 : -1]
         return logits.log_softmax(-1).gather(1, torch.tensor(new)[:, None])[:, 0]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Two are fifteen times slower on matrices of this size, where other processes want them."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ def job(project: Path, run: str, program: str, ranks: int, trainer: Any = None, 
 def run(project: Path, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """How each ended."""
     paths = [str(Path("src").resolve()), str(project), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, str(Path(__file__).parent / "forked.py"), str(project / "ends.json")]
     done = subprocess.run(command, input=json.dumps(jobs), env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
