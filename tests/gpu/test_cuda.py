@@ -17,7 +17,7 @@ import torch
 sys.path.append(str(Path(__file__).parents[1] / "train"))
 import tiny
 from test_ranks import distance, job, make_project, run
-from tiny import base_with, make_model
+from tiny import PROBLEMS, base_with, letters, make_model
 from workflow.checkout import Checkout, checkout
 
 from r1flow.programs.grpo import compute as grpo
@@ -104,9 +104,9 @@ def test_two_gpus_learn_what_one_does(tmp_path: Path) -> None:
 
 def test_colocated_vllm_samples_from_the_model_that_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("vllm", reason="vllm isn't installed; docs/scaling.md says how")
-    from test_vllm_rollouts import PROBLEMS, letters, stage_of
+    from test_vllm_rollouts import stage_of
 
-    monkeypatch.setattr(grpo, "combine", letters)
+    monkeypatch.setattr(grpo, "combine", lambda *_: letters)
     monkeypatch.setattr(tiny, "SIZE", tiny.SIZE | {"hidden_size": 64, "initializer_range": 0.1})
     base_with(tmp_path, rl=PROBLEMS)
     metrics = grpo.compute(stage_of(tmp_path, "rollouts", use_cpu=DEVICE == "cpu", bf16=DEVICE == "cuda"))

@@ -8,10 +8,9 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-from test_grpo import PROBLEMS, SMALL, letters
+from test_grpo import PROBLEMS, SMALL
 from test_reward_model import PAIRS
-from test_sft import ROWS
-from tiny import base_with, check_resume, make_stage
+from tiny import ROWS, base_with, check_resume, letters, make_stage
 from transformers import AutoModelForCausalLM
 
 from r1flow.programs.grpo import compute as grpo
@@ -26,7 +25,7 @@ CONFIGS = {
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(grpo, "combine", letters)
+    monkeypatch.setattr(grpo, "combine", lambda *_: letters)
     return base_with(tmp_path, cold_start=ROWS, rl=PROBLEMS, preferences=PAIRS)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from test_grpo import PROBLEMS
 from test_turns import BLOCK
 from tiny import END, base_with, check_resume, let_letters_call_a_tool, make_stage
 from trl import GRPOTrainer
@@ -42,9 +43,6 @@ SMALL = {
     "save_steps": 2,
     "bf16": False,
 }
-PROBLEMS = [
-    {"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1), "entry": None} for n in range(12)
-]
 PAGE = Path(__file__).parents[2] / "docs/agents.md"
 SHOP = '''
 class Shop:
@@ -74,16 +72,11 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return base_with(tmp_path, rl=PROBLEMS, dev=PROBLEMS)
 
 
-def lower(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
-    """A reward that any completion varies in."""
-    return [float(sum(map(str.islower, text))) for text in completions]
-
-
 def stage_of(folder: Path, name: str, environment: str | None = "Calculator", **trainer: object) -> SimpleNamespace:
     config = CONFIG | {
         "engine": "r1flow",
         "dev": None,
-        "rewards": {"lower": {"name": f"{__name__}.lower", "weight": 1.0}},
+        "rewards": {"lower": {"name": "tiny.letters", "weight": 1.0}},
         "stop_above": {},
         "environment": BLOCK | {"name": environment} if environment else None,
         "trainer": CONFIG["trainer"] | SMALL | trainer,

@@ -9,11 +9,12 @@ from typing import Any
 
 import peft
 import pytest
+import tiny
 import torch
 import yaml
 from gate_share import one_in
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
-from tiny import END, base_with, check_resume, chunk_sizes, make_stage, make_tokenizer, weights_hash
+from tiny import END, base_with, check_resume, chunk_sizes, letters, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head, split_tensor_dict
@@ -51,9 +52,7 @@ SMALL = {
     "save_steps": 3,
 }
 DEV = {"file": "dev.jsonl", "every": 2, "n_problems": 3}
-PROBLEMS = [
-    {"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1), "entry": None} for n in range(12)
-]
+PROBLEMS = [row | {"entry": None} for row in tiny.PROBLEMS]
 GENERAL = [{"id": f"{n:012x}", "kind": "greeting", "question": f"hi {n}"} for n in range(3)]
 
 
@@ -68,18 +67,9 @@ LOST = {
 }
 
 
-def letters(specs: Any, reward_model: Path | None, stop_above: dict[str, float]) -> Any:
-    """A reward that any completion varies in: how many lower-case letters it has."""
-    return lambda prompts, completions, **columns: [float(sum(map(str.islower, text))) for text in completions]
-
-
-def low_letters(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
-    return letters(None, None, {})(prompts, completions)
-
-
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(grpo, "combine", letters)
+    monkeypatch.setattr(grpo, "combine", lambda *_: letters)
     dev_problems = [row | {"id": f"dev{row['id']}"} for row in PROBLEMS]
     return base_with(tmp_path, rl=PROBLEMS, general_rl=GENERAL, dev=dev_problems)
 
@@ -127,7 +117,7 @@ def test_the_table_has_whole_groups_with_each_reward_and_the_advantage(base: Pat
     """Their rewards add up, and their advantages are those of the group."""
     monkeypatch.setattr(grpo, "combine", combine)
     stage, tables = stage_of(base, "table", engine, max_steps=1, save_steps=1), []
-    named = {"name": f"{__name__}.low_letters", "weight": 0.5}
+    named = {"name": "tiny.letters", "weight": 0.5}
     stage.config["rewards"] = {"answer_format": {"weight": 0.25}, "low": named}
     stage.log_table = lambda name, rows: tables.append((name, rows))
     metrics = grpo.compute(stage)
@@ -161,7 +151,8 @@ def test_tables_of_trainings_of_different_lengths_have_steps_in_common_and_no_tr
 @pytest.mark.parametrize("equal", [True, False])
 def test_a_training_that_learns_nothing_says_so_while_it_runs_and_at_its_end(base: Path, monkeypatch, equal) -> None:
     """Its completions are too short for an untrained model to end one; where rewards are equal, that's the cause."""
-    monkeypatch.setattr(grpo, "combine", (lambda *_: lambda prompts, **_: [1.2] * len(prompts)) if equal else letters)
+    if equal:
+        monkeypatch.setattr(grpo, "combine", lambda *_: lambda prompts, **_: [1.2] * len(prompts))
     stage, said = stage_of(base, "short", max_steps=6, max_completion_length=4), []
     stage.terminal.say = said.append
     lines = grpo.compute(stage)["warnings"]
@@ -248,7 +239,7 @@ def test_a_training_has_at_most_40_metrics(base: Path, monkeypatch: pytest.Monke
     stage = stage_of(base, name, max_steps=1, save_steps=1, beta=config["trainer"]["beta"])
     stage.config |= {key: config[key] for key in ("data", "dev")}
     for label in config["rewards"]:
-        stage.config["rewards"][label] = {"name": label if label == "accuracy" else f"{__name__}.low_letters"}
+        stage.config["rewards"][label] = {"name": label if label == "accuracy" else "tiny.letters"}
     tracker = StageRun("", name, {}, {})
     tracker.spool = Spool(base / "tracked.jsonl")
     stage.log_metrics = tracker.log_metrics

@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 from formulas import LOSSES, AdamW, Row, advantages, kl, loss, region_clipped, score
-from tiny import base_with, make_stage, make_tokenizer, weights_hash
+from tiny import PROBLEMS, base_with, letters, make_stage, make_tokenizer, weights_hash
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
@@ -39,7 +39,6 @@ OPTIONS = CONFIG["trainer"] | {
     "warmup_steps": 0,
     "save_strategy": "no",
 }
-PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
 
 # One pass of four completions. The ratios π/π_old lie on both sides of both bounds, for both signs of the advantage;
 # 1.24 is between ε and epsilon_high. As sequences: 1.31 is clipped above, 0.75 below, 1.4 isn't for its sign.
@@ -72,17 +71,12 @@ CASES: dict[str, dict[str, Any]] = {
 BY_TRL = [*(f"{name} by token" for name in LOSSES), "cispo by sequence", "tokens of high entropy", "unbiased KL"]
 
 
-def letters(prompts: list[str], completions: list[str], **columns: Any) -> list[float]:
-    """A reward: how many lower-case letters a completion has."""
-    return [float(sum(map(str.islower, text))) for text in completions]
-
-
 def characters(prompts: list[str], completions: list[str], **columns: Any) -> list[float]:
     return [float(len(text)) for text in completions]
 
 
 REWARDS = {
-    "letters": {"name": f"{__name__}.letters", "weight": 1.5},
+    "letters": {"name": "tiny.letters", "weight": 1.5},
     "characters": {"name": f"{__name__}.characters", "weight": -0.25},
 }
 

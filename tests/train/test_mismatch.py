@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 import yaml
-from tiny import base_with, make_stage, weights_hash
+from tiny import PROBLEMS, base_with, letters, make_stage, weights_hash
 from transformers import TrainerControl, TrainerState
 from trl import GRPOTrainer
 
@@ -35,7 +35,6 @@ SMALL = {
     "save_steps": 3,
     "bf16": False,
 }
-PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
 
 
 class Sampler:
@@ -70,18 +69,18 @@ class Sampler:
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", Sampler)
     monkeypatch.setattr(Sampler, "off", [])
-    monkeypatch.setattr(grpo, "combine", letters)
+    monkeypatch.setattr(grpo, "combine", combine)
     return base_with(tmp_path, rl=PROBLEMS)
 
 
-def letters(specs: Any, reward_model: Any, limits: dict[str, float]) -> Any:
+def combine(specs: Any, reward_model: Any, limits: dict[str, float]) -> Any:
     assert "mismatch" not in limits  # isn't a share of failed rewards
-    return lambda prompts, completions, **columns: [float(sum(map(str.islower, text))) for text in completions]
+    return letters
 
 
-def stage_of(folder: Path, name: str, **trainer: Any) -> SimpleNamespace:
+def stage_of(folder: Path, name: str, small: dict[str, Any] = SMALL, **trainer: Any) -> SimpleNamespace:
     limits = {"stop_above": {"mismatch": 0.1}, "rewards": {}, "engine": "transformers", "dev": None}
-    return make_stage(folder, name, DEFAULT | limits | {"trainer": DEFAULT["trainer"] | OPTIONS | SMALL | trainer})
+    return make_stage(folder, name, DEFAULT | limits | {"trainer": DEFAULT["trainer"] | OPTIONS | small | trainer})
 
 
 def test_the_mismatch_is_a_curve_and_a_small_one_stops_nothing(base: Path) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from test_grpo import PROBLEMS, SMALL, letters
+from test_grpo import PROBLEMS, SMALL
 from test_reward_model import PAIRS
-from test_sft import ROWS
-from tiny import SIZE, make_stage, make_tokenizer
+from tiny import ROWS, SIZE, letters, make_stage, make_tokenizer
 from transformers import AutoModelForCausalLM, MixtralConfig, Qwen3MoeConfig
 
 from r1flow.core.schema import write_jsonl
@@ -57,7 +56,7 @@ def test_every_trainer_takes_a_step_and_moves_experts_and_routers(
     (tmp_path / "data").mkdir()
     for name, rows in (("cold_start", ROWS), ("rl", PROBLEMS), ("preferences", PAIRS)):
         write_jsonl(tmp_path / "data" / f"{name}.jsonl", rows)
-    monkeypatch.setattr(grpo, "combine", letters)
+    monkeypatch.setattr(grpo, "combine", lambda *_: letters)
     before = AutoModelForCausalLM.from_pretrained(base).state_dict()
     for name, (program, trainer) in PROGRAMS.items():
         stage = stage_of(tmp_path, name, trainer)

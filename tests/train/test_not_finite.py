@@ -13,8 +13,7 @@ import test_pretrain
 import test_reward_model
 import test_sft
 from safetensors.numpy import load_file, save_file
-from test_grpo import letters
-from tiny import base_with, make_model, make_stage, make_tokenizer
+from tiny import ROWS, base_with, letters, make_model, make_stage, make_tokenizer
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from r1flow.core.errors import UserError
@@ -35,12 +34,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A base model, and the data of all trainings."""
     files = {
         "corpus": [{"text": text} for text in test_pretrain.TEXTS],
-        "cold_start": test_sft.ROWS,
+        "cold_start": ROWS,
         "rl": test_grpo.PROBLEMS,
         "general_rl": test_grpo.GENERAL,
         "preferences": test_reward_model.PAIRS,
     }
-    monkeypatch.setattr(grpo, "combine", letters)
+    monkeypatch.setattr(grpo, "combine", lambda *_: letters)
     base_with(tmp_path, **files)
     make_tokenizer().save_pretrained(tmp_path / "data" / "tokenizer")
     return tmp_path

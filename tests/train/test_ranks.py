@@ -20,7 +20,7 @@ import torch
 import torch.distributed
 import yaml
 from safetensors.torch import load_file
-from tiny import base_with
+from tiny import PROBLEMS, ROWS, base_with
 from transformers import AutoModelForCausalLM
 
 from r1flow.artifacts.frozen import freeze
@@ -42,12 +42,6 @@ GRPO = SFT | {
     "learning_rate": 1.0e-3,
     "beta": 0.04,
 }
-ROWS = [
-    {"question": f"{a}+{b}", "response": f"<think>{a}+{b}={a + b}</think><answer>{a + b}</answer>"}
-    for a in range(10)
-    for b in range(4)
-]
-PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
 PAIRS = [
     {"kind": kind, "question": f"{kind} {n}", "chosen": f"<think>{n}</think>yes", "rejected": f"<think>{n}</think>no"}
     for kind in ("helpful", "harmless")

@@ -11,7 +11,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 from test_turns import played
-from tiny import END, base_with, check_resume, chunk_sizes, kill, make_stage, make_tokenizer
+from tiny import END, ROWS, base_with, check_resume, chunk_sizes, kill, make_stage, make_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -25,11 +25,6 @@ from r1flow.programs.specs import spec_of
 from r1flow.training.callbacks import last_snapshot
 
 CONFIG = yaml.safe_load(Path("conf/sft/default.yaml").read_text())
-ROWS = [
-    {"question": f"{a}+{b}", "response": f"<think>{a}+{b}={a + b}</think><answer>{a + b}</answer>"}
-    for a in range(10)
-    for b in range(4)
-]
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
 pytest.importorskip("vllm", reason="vllm isn't installed; docs/scaling.md says how")
 
+import test_mismatch
 import tiny
 import torch
 from ports import reserved
-from tiny import base_with, make_stage
+from tiny import PROBLEMS, base_with, letters
 
 from r1flow.core.errors import UserError
 from r1flow.programs.grpo import compute as grpo
@@ -29,8 +29,6 @@ from r1flow.sampling import SamplingParams, load_sampler
 from r1flow.training import rollout_server
 
 pytestmark = pytest.mark.slow
-DEFAULT, GPU = (yaml.safe_load(Path(f"conf/grpo/{name}.yaml").read_text()) for name in ("default", "gpu"))
-OPTIONS = {name: value for name, value in GPU["trainer"].items() if "vllm" in name}
 SMALL = {
     "max_steps": 4,
     "num_generations": 4,
@@ -45,7 +43,7 @@ SMALL = {
     "vllm_gpu_memory_utilization": 0.1,  # of the machine's memory
     "vllm_max_model_length": 64,
 }
-PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
+stage_of = partial(test_mismatch.stage_of, small=SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -66,16 +64,7 @@ def on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(vllm_generation, "LLM", partial(vllm_generation.LLM, dtype="float32"))
     monkeypatch.setattr(_custom_ops, "_supports_onednn", False)
-    monkeypatch.setattr(grpo, "combine", letters)
-
-
-def letters(*_: Any) -> Any:
-    return lambda prompts, completions, **columns: [float(sum(map(str.islower, text))) for text in completions]
-
-
-def stage_of(folder: Path, name: str, **trainer: Any) -> SimpleNamespace:
-    limits = {"stop_above": {"mismatch": 0.1}, "rewards": {}, "engine": "transformers", "dev": None}
-    return make_stage(folder, name, DEFAULT | limits | {"trainer": DEFAULT["trainer"] | OPTIONS | SMALL | trainer})
+    monkeypatch.setattr(grpo, "combine", lambda *_: letters)
 
 
 def drawn(stage: SimpleNamespace) -> list[dict[str, Any]]:

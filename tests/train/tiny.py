@@ -27,6 +27,12 @@ SIZE = {
     "max_position_embeddings": 128,
     "tie_word_embeddings": True,
 }
+ROWS = [
+    {"question": f"{a}+{b}", "response": f"<think>{a}+{b}={a + b}</think><answer>{a + b}</answer>"}
+    for a in range(10)
+    for b in range(4)
+]
+PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
 END = 10**6  # a step that is never reached: the kill comes when training is over
 
 
@@ -57,6 +63,11 @@ def base_with(folder: Path, **files: list[dict[str, Any]]) -> Path:
     for name, rows in files.items():
         write_jsonl(folder / "data" / f"{name}.jsonl", rows)
     return folder
+
+
+def letters(prompts: list[str], completions: list[str], **columns: Any) -> list[float]:
+    """A reward that any completion varies in: how many lower-case letters it has."""
+    return [float(sum(map(str.islower, text))) for text in completions]
 
 
 def make_stage(folder: Path, name: str, config: dict[str, Any]) -> SimpleNamespace:
