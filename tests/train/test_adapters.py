@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file
 from test_grpo import PROBLEMS, SMALL
 from test_reward_model import PAIRS
-from tiny import ROWS, base_with, check_resume, letters, make_stage
+from tiny import ROWS, base_with, check_resume, conf, letters, make_stage
 from transformers import AutoModelForCausalLM
 
 from r1flow.programs.grpo import compute as grpo
@@ -18,9 +17,7 @@ from r1flow.programs.reward_model import compute as reward_model
 from r1flow.programs.sft import compute as sft
 
 LORA = {"r": 2, "alpha": 16, "dropout": 0.1, "target_modules": ["q_proj", "down_proj"]}
-CONFIGS = {
-    name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("sft", "grpo", "reward_model")
-}
+CONFIGS = {name: conf(f"{name}/default") for name in ("sft", "grpo", "reward_model")}
 
 
 @pytest.fixture

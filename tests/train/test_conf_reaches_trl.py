@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from datasets import Dataset
 from test_grpo_formulas import Built
-from tiny import TEMPLATE, base_with, make_stage
+from tiny import TEMPLATE, base_with, conf, make_stage
 from trl import GRPOConfig, RewardConfig, SFTConfig
 
 from r1flow.engine import config
@@ -163,7 +162,7 @@ def test_every_value_of_an_experiment_is_what_its_trainers_are_given(
 @pytest.mark.parametrize("program", CONFIGS)
 def test_a_value_of_ones_own_is_what_the_trainer_is_given(program: str, base: Path, combined: list[Any]) -> None:
     """Every number is another than conf/'s: one written into the code would show, even where it is the default."""
-    own = yaml.safe_load((CONF / program / "default.yaml").read_text()) | {"rewards": {}}
+    own = conf(f"{program}/default") | {"rewards": {}}
     own |= {"engine": "r1flow"} if "engine" in own else {}
     numbers = {key: another(value) for key, value in own["trainer"].items() if type(value) in (int, float)}
     changed = own["trainer"] | numbers | CHANGED_ALL | CHANGED[program]

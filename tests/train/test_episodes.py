@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from test_grpo import PROBLEMS
 from test_turns import BLOCK
-from tiny import END, base_with, check_resume, let_letters_call_a_tool, make_stage
+from tiny import END, base_with, check_resume, conf, let_letters_call_a_tool, make_stage
 from trl import GRPOTrainer
 
 from r1flow.artifacts.fingerprint import code_of
@@ -28,7 +27,7 @@ from r1flow.programs.grpo import compute as grpo
 from r1flow.sampling import turns
 from r1flow.training import dev, episodes
 
-CONFIG = yaml.safe_load(Path("conf/grpo/default.yaml").read_text())
+CONFIG = conf("grpo/default")
 SMALL = {
     "max_steps": 2,
     "num_generations": 4,

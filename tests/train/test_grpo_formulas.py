@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from formulas import LOSSES, AdamW, Row, advantages, kl, loss, region_clipped, score
-from tiny import PROBLEMS, base_with, letters, make_stage, make_tokenizer, weights_hash
+from tiny import PROBLEMS, base_with, conf, letters, make_stage, make_tokenizer, weights_hash
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
@@ -20,7 +19,7 @@ from r1flow.programs.grpo import compute as grpo
 from r1flow.sampling import SamplingParams
 from r1flow.sampling.engine import Engine
 
-CONFIG = yaml.safe_load(Path("conf/grpo/default.yaml").read_text())
+CONFIG = conf("grpo/default")
 # Everything off its default that could hide behind it; float32, so that the numbers can be compared.
 OPTIONS = CONFIG["trainer"] | {
     "bf16": False,

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file, save_file
-from tiny import make_model, make_stage
+from tiny import conf, make_model, make_stage
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, GenerationConfig
 
 from r1flow.core.errors import UserError
@@ -20,7 +19,7 @@ from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.programs.pretrain import compute as pretrain
 from r1flow.sampling import load_sampler
 
-CONFIG = yaml.safe_load(Path("conf/pretrain/base.yaml").read_text())
+CONFIG = conf("pretrain/base")
 LAYER = "model.layers.0.mlp.down_proj.weight"
 Tensors = dict[str, torch.Tensor]
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
-from tiny import make_model, make_stage
+from tiny import conf, make_model, make_stage
 from transformers import AutoModelForCausalLM
 
 from r1flow.artifacts.manifest import sha256
@@ -18,7 +17,7 @@ from r1flow.programs.pretrain import compute as pretrain
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from hub import Hub
 
-CONFIG = yaml.safe_load(Path("conf/pretrain/base.yaml").read_text())
+CONFIG = conf("pretrain/base")
 COMMIT = f"{'beef':0<40}"
 
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-import yaml
-from tiny import PROBLEMS, base_with, letters, make_stage, weights_hash
+from tiny import PROBLEMS, base_with, conf, letters, make_stage, weights_hash
 from transformers import TrainerControl, TrainerState
 from trl import GRPOTrainer
 
@@ -19,7 +18,7 @@ from r1flow.programs.grpo import compute as grpo
 from r1flow.sampling.engine import Weights
 from r1flow.training.callbacks import last_snapshot
 
-DEFAULT, GPU = (yaml.safe_load(Path(f"conf/grpo/{name}.yaml").read_text()) for name in ("default", "gpu"))
+DEFAULT, GPU = conf("grpo/default"), conf("grpo/gpu")
 OPTIONS = {name: value for name, value in GPU["trainer"].items() if "vllm" in name}
 SMALL = {
     "max_steps": 6,

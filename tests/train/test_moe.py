@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from test_grpo import PROBLEMS, SMALL
 from test_reward_model import PAIRS
-from tiny import ROWS, SIZE, letters, make_stage, make_tokenizer
+from tiny import ROWS, SIZE, conf, letters, make_stage, make_tokenizer
 from transformers import AutoModelForCausalLM, MixtralConfig, Qwen3MoeConfig
 
 from r1flow.core.schema import write_jsonl
@@ -41,7 +40,7 @@ def make_base(folder: Path, kind: str) -> Path:
 
 
 def stage_of(folder: Path, program: str, trainer: dict[str, Any]) -> SimpleNamespace:
-    config = yaml.safe_load(Path(f"conf/{program}/default.yaml").read_text())
+    config = conf(f"{program}/default")
     if program == "grpo":
         config |= {"engine": "transformers", "dev": None, "rewards": {}, "stop_above": {}}
     return make_stage(folder, program, config | {"trainer": config["trainer"] | trainer})

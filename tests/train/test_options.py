@@ -3,12 +3,11 @@
 import subprocess
 import sys
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
 import trl
-import yaml
+from tiny import conf
 
 from r1flow.core.errors import UserError
 from r1flow.engine.checks import check_stage
@@ -31,14 +30,14 @@ SET_BY_THE_STAGE |= {"dataset_text_field", "dataset_kwargs", "eos_token", "pad_t
 
 @pytest.mark.parametrize(("group", "config_class"), [("sft", "SFTConfig"), ("reward_model", "RewardConfig")])
 def test_options_that_change_a_result_are_written_down(group: str, config_class: str) -> None:
-    written = yaml.safe_load(Path(f"conf/{group}/default.yaml").read_text())["trainer"]
+    written = conf(f"{group}/default")["trainer"]
     options = {field.name for field in fields(getattr(trl, config_class))} - SET_BY_THE_STAGE
     assert {name for name in options if not name.startswith(CHANGE_NO_RESULT)} <= set(written)
     assert set(written) <= options
 
 
 def trainer(group: str, **changes: Any) -> dict[str, Any]:
-    return yaml.safe_load(Path(f"conf/{group}.yaml").read_text())["trainer"] | changes
+    return conf(group)["trainer"] | changes
 
 
 @pytest.mark.parametrize(

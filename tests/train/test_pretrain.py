@@ -7,17 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import yaml
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
-from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weights_hash
+from tiny import END, check_resume, conf, make_model, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainingArguments
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import MASKED, write_jsonl
 from r1flow.programs.pretrain import compute as pretrain
 
-CONFIG = yaml.safe_load(Path("conf/pretrain/base.yaml").read_text())
-TEMPLATE = yaml.safe_load(Path("conf/template/short.yaml").read_text())["template"]
+CONFIG = conf("pretrain/base")
+TEMPLATE = conf("template/short")["template"]
 DECIDED_BY_THE_OPTIMIZERS = {"learning_rate", "optim", "optim_args", "optim_target_modules", "weight_decay"}
 DECIDED_BY_THE_OPTIMIZERS |= {"adam_beta1", "adam_beta2", "adam_epsilon"}
 SIZE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 64}

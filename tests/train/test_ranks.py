@@ -18,9 +18,8 @@ import psutil
 import pytest
 import torch
 import torch.distributed
-import yaml
 from safetensors.torch import load_file
-from tiny import PROBLEMS, ROWS, base_with
+from tiny import PROBLEMS, ROWS, base_with, conf
 from transformers import AutoModelForCausalLM
 
 from r1flow.artifacts.frozen import freeze
@@ -30,9 +29,7 @@ from r1flow.tracking.progress import Progress
 from r1flow.tracking.spool import Spool, StageRun
 from r1flow.tracking.stage import Stage
 
-CONFIGS = {
-    name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("sft", "grpo", "reward_model")
-}
+CONFIGS = {name: conf(f"{name}/default") for name in ("sft", "grpo", "reward_model")}
 SIZES = {"max_steps": 4, "save_steps": 2, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
 SFT = SIZES | {"warmup_steps": 0, "bf16": False}
 GRPO = SFT | {

@@ -4,8 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
-from tiny import END, base_with, check_resume, make_stage, make_tokenizer, weights_hash
+from tiny import END, base_with, check_resume, conf, make_stage, make_tokenizer, weights_hash
 
 from r1flow import rewards
 from r1flow.core.errors import UserError
@@ -13,7 +12,7 @@ from r1flow.core.schema import write_jsonl
 from r1flow.programs.reward_model import compute as reward_model
 from r1flow.rewards.classifier import judged_ids
 
-CONFIG = yaml.safe_load(Path("conf/reward_model/default.yaml").read_text())
+CONFIG = conf("reward_model/default")
 PAIRS = [
     {"id": f"{i}", "kind": kind, "question": f"question {i}", "chosen": f"<think>{i}</think>{good}", "rejected": bad}
     for i in range(60)

@@ -7,9 +7,8 @@ from types import ModuleType
 
 import pyarrow.parquet as parquet
 import pytest
-import yaml
 from fake_server import FakeServer, Reply
-from tiny import base_with, let_letters_call_a_tool, make_stage
+from tiny import base_with, conf, let_letters_call_a_tool, make_stage
 
 from r1flow.core import template
 from r1flow.core.errors import UserError
@@ -21,8 +20,8 @@ from r1flow.programs.rejection import compute as rejection
 from r1flow.sampling import shards
 from r1flow.sampling.environments import Tools
 
-CONFIG = yaml.safe_load(Path("conf/rejection/default.yaml").read_text())
-EXAMINATION = yaml.safe_load(Path("conf/evaluate/default.yaml").read_text())
+CONFIG = conf("rejection/default")
+EXAMINATION = conf("evaluate/default")
 SMALL = {"max_new_tokens": 8, "batch_size": 4, "shard_size": 6}  # 15 rows: shards of 6, 6 and 3
 CONFIG |= SMALL | {"samples_per_prompt": 3, "keep_per_prompt": 2, "general_share": 0.5}
 
@@ -54,7 +53,7 @@ def test_an_evaluation_with_tools_has_their_results_in_its_samples_and_counts_th
     """Of samples as asked; a killed one reads them back."""
     let_letters_call_a_tool(monkeypatch)
     monkeypatch.setattr(template, "CALLED", re.compile("(?=<result>)"))
-    block = yaml.safe_load(Path("conf/environment/calculator.yaml").read_text())
+    block = conf("environment/calculator")
     config = (
         EXAMINATION | SMALL | {"k": 3, "temperature": 1.0, "top_p": 1.0, "max_new_tokens": 80, "environment": block}
     )
@@ -89,7 +88,7 @@ def test_an_evaluation_with_tools_has_their_results_in_its_samples_and_counts_th
 
 
 def results_of(call: str) -> str:
-    block = yaml.safe_load(Path("conf/environment/calculator.yaml").read_text())
+    block = conf("environment/calculator")
     return f"<result>{Tools(block).begin({}).call(call).result}</result>"
 
 
@@ -133,8 +132,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 # -- a cold start's rows -----------------------------------------------------------------------------------------
 
-ZERO = CONFIG | yaml.safe_load(Path("conf/rejection/cold_start.yaml").read_text()) | SMALL
-STRONGER = ZERO | yaml.safe_load(Path("conf/rejection/stronger.yaml").read_text()) | SMALL | {"batch_size": 1}
+ZERO = CONFIG | conf("rejection/cold_start") | SMALL
+STRONGER = ZERO | conf("rejection/stronger") | SMALL | {"batch_size": 1}
 GOOD = "<think>2 + 5 = 7. Let me verify: 7 - 5 = 2.</think>Adding gives <answer>7</answer>"
 BARE = "<think>2 + 5 = 7</think><answer>7</answer>"
 

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file
 from test_turns import played
-from tiny import END, ROWS, base_with, check_resume, chunk_sizes, kill, make_stage, make_tokenizer
+from tiny import END, ROWS, base_with, check_resume, chunk_sizes, conf, kill, make_stage, make_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -24,7 +23,7 @@ from r1flow.programs.sft import compute as sft
 from r1flow.programs.specs import spec_of
 from r1flow.training.callbacks import last_snapshot
 
-CONFIG = yaml.safe_load(Path("conf/sft/default.yaml").read_text())
+CONFIG = conf("sft/default")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, set_seed
 
@@ -54,6 +55,11 @@ def make_model(folder: Path) -> None:
     torch.manual_seed(0)
     new_model(SIZE, tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def conf(name: str) -> dict[str, Any]:
+    """What conf/<name>.yaml says."""
+    return yaml.safe_load(Path(f"conf/{name}.yaml").read_text())
 
 
 def base_with(folder: Path, **files: list[dict[str, Any]]) -> Path:
