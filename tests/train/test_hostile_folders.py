@@ -40,6 +40,12 @@ def good(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture
+def folder(good, tmp_path) -> Path:
+    """A copy of it that a test may change."""
+    return shutil.copytree(good, tmp_path / "model")
+
+
 def refused(folder: Path, match: str) -> None:
     """By both engines that read weights here."""
     for engine in ("r1flow", "transformers"):
@@ -48,8 +54,7 @@ def refused(folder: Path, match: str) -> None:
 
 
 @pytest.mark.parametrize("hostile", [True, False])
-def test_pickled_weights_are_not_read(good, tmp_path, hostile) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_pickled_weights_are_not_read(folder, tmp_path, hostile) -> None:
     weights = Touch(tmp_path / "ran") if hostile else load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     torch.save(weights, folder / "pytorch_model.bin")
@@ -57,8 +62,7 @@ def test_pickled_weights_are_not_read(good, tmp_path, hostile) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_code_beside_the_weights_is_not_run_and_nobody_is_asked(good, tmp_path, monkeypatch) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_code_beside_the_weights_is_not_run_and_nobody_is_asked(folder, tmp_path, monkeypatch) -> None:
     config = json.loads((folder / "config.json").read_text())
     autos = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "own", "auto_map": autos}))
@@ -99,8 +103,7 @@ WEIGHTS: dict[str, Callable[[Tensors], Tensors]] = {
 
 
 @pytest.mark.parametrize("said", WEIGHTS)
-def test_weights_that_are_missing_renamed_unknown_or_of_another_shape_are_refused(good, tmp_path, said) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_weights_that_are_missing_renamed_unknown_or_of_another_shape_are_refused(folder, tmp_path, said) -> None:
     rewritten(folder, WEIGHTS[said])
     refused(folder, said)
     with pytest.raises(
@@ -109,8 +112,7 @@ def test_weights_that_are_missing_renamed_unknown_or_of_another_shape_are_refuse
         adopt(folder, tmp_path)
 
 
-def test_weights_that_are_named_are_left_out_and_no_others(good, tmp_path) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_weights_that_are_named_are_left_out_and_no_others(good, folder, tmp_path) -> None:
     rewritten(folder, lambda tensors: tensors | {"v_head.weight": torch.zeros(2), "v_head.bias": torch.zeros(2)})
     with pytest.raises(UserError, match=r"unknown to this model: v_head.bias\).*, or name .* in base.drop_weights$"):
         adopt(folder, tmp_path / "few", drop_weights=["v_head.weight"])
@@ -124,8 +126,7 @@ def test_weights_that_are_named_are_left_out_and_no_others(good, tmp_path) -> No
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_weights_for_another_number_of_layers_are_refused(good, tmp_path, layers) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_weights_for_another_number_of_layers_are_refused(folder, layers) -> None:
     edited(folder / "config.json", num_hidden_layers=layers)
     refused(folder, r"(missing|unknown to this model): model\.layers\.[12]\.")
 
@@ -142,8 +143,7 @@ HARMLESS: dict[str, Callable[[Tensors], Tensors]] = {
 
 
 @pytest.mark.parametrize("kind", HARMLESS)
-def test_names_that_transformers_knows_to_be_harmless_are_taken(good, tmp_path, kind) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_names_that_transformers_knows_to_be_harmless_are_taken(good, folder, tmp_path, kind) -> None:
     rewritten(folder, HARMLESS[kind])
     taken, own = (load_file(path / "model.safetensors") for path in (adopt(folder, tmp_path), good))
     assert taken.keys() == own.keys() and all(torch.equal(taken[name], own[name]) for name in own)
@@ -161,8 +161,7 @@ def test_a_reward_models_head_may_be_new_and_its_layers_may_not(good, tmp_path) 
             read_model(AutoModelForSequenceClassification, folder, new_head=True, num_labels=1)
 
 
-def test_a_head_of_its_own_that_a_reward_model_replaces_is_no_unknown_weight(good, tmp_path) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_a_head_of_its_own_that_a_reward_model_replaces_is_no_unknown_weight(folder) -> None:
     edited(folder / "config.json", tie_word_embeddings=False)
     rewritten(folder, HARMLESS["a tied head that is saved too"])
     read_model(AutoModelForSequenceClassification, folder, new_head=True, num_labels=1)
@@ -176,8 +175,7 @@ def test_a_head_of_its_own_that_a_reward_model_replaces_is_no_unknown_weight(goo
         {"top_k": 20, "min_p": 0.1, "do_sample": None},
     ],
 )
-def test_values_for_sampling_without_do_sample_are_taken_as_meant(good, tmp_path, settings, capsys) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_values_for_sampling_without_do_sample_are_taken_as_meant(folder, tmp_path, settings, capsys) -> None:
     edited(folder / "generation_config.json", **settings)
     made = read_pretrained(GenerationConfig, adopt(folder, tmp_path))
     assert made.do_sample is True
@@ -194,8 +192,7 @@ def test_settings_that_need_no_repair_are_left_alone(good, tmp_path, capsys) -> 
     assert "do_sample" not in capsys.readouterr().err
 
 
-def test_settings_with_which_a_model_could_not_be_saved_are_refused_before_it_trains(good, tmp_path) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_settings_with_which_a_model_could_not_be_saved_are_refused_before_it_trains(folder) -> None:
     edited(folder / "generation_config.json", temperature=0.6, length_penalty=2.0)
     with pytest.raises(UserError, match=r"take out of generation_config\.json what it names here: .*`length_penalty`"):
         read_model(AutoModelForCausalLM, folder)
@@ -215,8 +212,7 @@ def test_settings_with_which_a_model_could_not_be_saved_are_refused_before_it_tr
         ),
     ],
 )
-def test_a_kind_of_model_that_is_not_known_or_not_whole_is_one_line(good, tmp_path, changes, said) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_a_kind_of_model_that_is_not_known_or_not_whole_is_one_line(folder, tmp_path, changes, said) -> None:
     edited(folder / "config.json", **changes)
     with pytest.raises(UserError, match=said) as caught:
         adopt(folder, tmp_path)
@@ -224,9 +220,8 @@ def test_a_kind_of_model_that_is_not_known_or_not_whole_is_one_line(good, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["gemma3_text", "phi", "llama4_text"])
-def test_a_kind_that_adds_sizes_of_its_own_is_refused_before_there_is_room_for_them(good, tmp_path, kind) -> None:
+def test_a_kind_that_adds_sizes_of_its_own_is_refused_before_there_is_room_for_them(folder, kind) -> None:
     """As gemma3, a folder of 4 MB took 11 GB."""
-    folder = shutil.copytree(good, tmp_path / "model")
     settings = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({"model_type": kind, "vocab_size": settings["vocab_size"]}))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -237,8 +232,7 @@ def test_a_kind_that_adds_sizes_of_its_own_is_refused_before_there_is_room_for_t
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
 
 
-def test_an_adapter_alone_is_to_be_merged_first(good, tmp_path) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_an_adapter_alone_is_to_be_merged_first(good, folder, tmp_path) -> None:
     (folder / "config.json").unlink()
     (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
     (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "base_model_name_or_path": str(good)}))
@@ -247,17 +241,15 @@ def test_an_adapter_alone_is_to_be_merged_first(good, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
-def test_a_tokenizer_that_cannot_be_read_is_one_line(good, tmp_path, name) -> None:
-    folder = shutil.copytree(good, tmp_path / "model")
+def test_a_tokenizer_that_cannot_be_read_is_one_line(folder, name) -> None:
     (folder / name).write_text("<html>404</html>")
     with pytest.raises(UserError, match=r"can't read it \(.*; save it again") as caught:
         read_pretrained(AutoTokenizer, folder)
     assert "\n" not in str(caught.value)
 
 
-def test_a_tokenizer_in_another_form_is_not_read_since_nobody_has_tried_it(good, tmp_path) -> None:
+def test_a_tokenizer_in_another_form_is_not_read_since_nobody_has_tried_it(folder, tmp_path) -> None:
     """vocab.json and merges.txt, or tokenizer.model: transformers would convert them, within no limits."""
-    folder = shutil.copytree(good, tmp_path / "model")
     model = json.loads((folder / "tokenizer.json").read_text())["model"]
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
