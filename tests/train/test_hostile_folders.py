@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny import conf, make_model, make_stage
+from tiny import conf, edited, make_model, make_stage
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, GenerationConfig
 
 from r1flow.core.errors import UserError
@@ -63,9 +63,8 @@ def test_pickled_weights_are_not_read(folder, tmp_path, hostile) -> None:
 
 
 def test_code_beside_the_weights_is_not_run_and_nobody_is_asked(folder, tmp_path, monkeypatch) -> None:
-    config = json.loads((folder / "config.json").read_text())
     autos = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
-    (folder / "config.json").write_text(json.dumps(config | {"model_type": "own", "auto_map": autos}))
+    edited(folder / "config.json", model_type="own", auto_map=autos)
     (folder / "own.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
     monkeypatch.setattr("builtins.input", lambda *question: "y")
     refused(folder, "have to run code")
@@ -85,11 +84,6 @@ def rewritten(folder: Path, change: Callable[[Tensors], Tensors]) -> None:
     """Write a folder's weights anew, changed."""
     path = folder / "model.safetensors"
     save_file(change(load_file(path)), path, metadata={"format": "pt"})
-
-
-def edited(path: Path, **changes: Any) -> None:
-    """Write keys of a JSON file anew."""
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 WEIGHTS: dict[str, Callable[[Tensors], Tensors]] = {

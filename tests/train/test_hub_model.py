@@ -1,13 +1,12 @@
 """A base model from outside: at its commit, by its hashes, its pickles left there and its code not run; 7 s, CPU."""
 
 import contextlib
-import json
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from tiny import conf, make_model, make_stage
+from tiny import conf, edited, make_model, make_stage
 from transformers import AutoModelForCausalLM
 
 from r1flow.artifacts.manifest import sha256
@@ -69,8 +68,7 @@ def test_code_that_comes_with_a_model_is_not_run_whoever_is_asked(tmp_path, monk
     folder, mark = tmp_path / "model", tmp_path / "run"
     make_model(folder)
     (folder / "theirs.py").write_text(CODE.format(base=base, mark=str(mark)))
-    names = {"model_type": "theirs", "tokenizer_class": "Theirs", "auto_map": auto_map}
-    (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | names))
+    edited(folder / file, model_type="theirs", tokenizer_class="Theirs", auto_map=auto_map)
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     stage = make_stage(tmp_path, "base", CONFIG | {"init_from": str(folder), "template": None})
     with contextlib.suppress(UserError):  # a class that is known otherwise may be taken in its place

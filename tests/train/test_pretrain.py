@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
-from tiny import END, check_resume, conf, make_model, make_stage, make_tokenizer, weights_hash
+from tiny import END, check_resume, conf, edited, make_model, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainingArguments
 
 from r1flow.core.errors import UserError
@@ -193,8 +193,7 @@ def test_layers_that_may_differ_are_not_left_out() -> None:
 def test_a_model_whose_texts_end_in_two_ways_is_refused_when_it_is_taken(folder: Path):
     """Else the stage after it would refuse what this one made."""
     make_model(folder / "torn")
-    path = folder / "torn/generation_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token_id": 5}))
+    edited(folder / "torn/generation_config.json", eos_token_id=5)
     stage = stage_of(folder, "torn_taken")
     stage.config["init_from"] = str(folder / "torn")
     stage.inputs["model"] = folder / "torn"

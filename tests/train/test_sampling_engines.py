@@ -1,6 +1,5 @@
 """Properties of the sampling engines on small random models; float32 unless said otherwise."""
 
-import json
 import random
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from ports import reserved
-from tiny import make_model, make_stage
+from tiny import edited, make_model, make_stage
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
@@ -108,8 +107,7 @@ def test_log_probabilities_are_those_at_the_temperature_of_the_draw(model, tempe
 )
 def test_what_a_models_generation_config_says_changes_no_engines_samples(folder, tmp_path, kept) -> None:
     copy = shutil.copytree(folder, tmp_path / "model")
-    said = json.loads((copy / "generation_config.json").read_text())
-    (copy / "generation_config.json").write_text(json.dumps(said | kept))
+    edited(copy / "generation_config.json", **kept)
     for engine in ("r1flow", "transformers"):
         greedy = [
             load_sampler(path, engine, 8).sample(texts(6), SamplingParams(0, 1.0, 24), [0] * 9)

@@ -1,6 +1,7 @@
 """A tiny untrained model, a byte tokenizer, a stage without a workflow, and its kill, for the tests of this folder."""
 
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,6 +61,11 @@ def make_model(folder: Path) -> None:
 def conf(name: str) -> dict[str, Any]:
     """What conf/<name>.yaml says."""
     return yaml.safe_load(Path(f"conf/{name}.yaml").read_text())
+
+
+def edited(path: Path, **changes: Any) -> None:
+    """Write keys of a JSON file anew."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def base_with(folder: Path, **files: list[dict[str, Any]]) -> Path:
