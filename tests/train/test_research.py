@@ -3,6 +3,7 @@
 import json
 import threading
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,15 @@ def ask(server: FakeServer, model: Path, notes: Path, *more: str) -> int:
     return main(["research", *words, "--out", str(notes.parent / "out"), *more])
 
 
+def speaking(answer: Callable[[dict[str, Any]], Reply]) -> FakeServer:
+    """A server that has the model `m`."""
+    return FakeServer(answer=lambda body: MODELS if body is None else answer(body))
+
+
 def replies(*, draft: Any = DRAFT, revision: Any = REVISION) -> Any:
     """A server that drafts and revises: each is an object, or the text of a reply."""
 
-    def answer(body: dict[str, Any] | None) -> Reply:
-        if body is None:
-            return MODELS
+    def answer(body: dict[str, Any]) -> Reply:
         said = revision if "Revise" in body["messages"][0]["content"] else draft
         return says(said if isinstance(said, str) else json.dumps(said))
 
@@ -181,7 +185,7 @@ def test_references_are_passages_that_were_shown(text, references, fault):
 
 
 def test_a_draft_is_revised_by_what_it_asked_for_and_every_turn_is_kept(model, notes, capsys):
-    with FakeServer(answer=replies()) as server:
+    with speaking(replies()) as server:
         assert ask(server, model, notes, "--gold", "anna berg") == 0
         told = capsys.readouterr().out
         assert "Anna Berg built it [1]." in told and "[1] old/bridges.md, line 3: The old bridge" in told
@@ -197,7 +201,7 @@ def test_a_draft_is_revised_by_what_it_asked_for_and_every_turn_is_kept(model, n
 
 def test_what_is_not_valid_is_shown_once_and_then_changes_no_answer(model, notes, capsys):
     wrong = {**REVISION, "references": [7]}
-    with FakeServer(answer=replies(revision=wrong)) as server:
+    with speaking(replies(revision=wrong)) as server:
         assert ask(server, model, notes, "--gold", "anna berg", "--json") == 0
         found = json.loads(capsys.readouterr().out)
     as_documented("research", json.dumps(found | {"turns": found["turns"][1:]}))  # a draft has no references
@@ -208,14 +212,14 @@ def test_what_is_not_valid_is_shown_once_and_then_changes_no_answer(model, notes
 
 
 def test_an_answer_that_lacks_nothing_is_looked_up_nowhere(model, notes, capsys):
-    with FakeServer(answer=replies(draft={**DRAFT, "queries": []})) as server:
+    with speaking(replies(draft={**DRAFT, "queries": []})) as server:
         assert ask(server, model, notes) == 0
         assert len(server.bodies) == 2  # the model's name, and the draft
     assert "1 turns" not in capsys.readouterr().err
 
 
 def test_hostile_replies_stay_text(model, notes, capsys):
-    with FakeServer(answer=replies(draft="\x1b[2J````\n# Answer\n", revision="<think>" * 99)) as server:
+    with speaking(replies(draft="\x1b[2J````\n# Answer\n", revision="<think>" * 99)) as server:
         assert ask(server, model, notes) == 1
     assert "\x1b" not in capsys.readouterr().out
     page = (notes.parent / "out/research.md").read_text()
@@ -223,16 +227,14 @@ def test_hostile_replies_stay_text(model, notes, capsys):
 
 
 def test_a_report_has_the_planned_sections_and_its_references(model, notes, capsys):
-    def answer(body: dict[str, Any] | None) -> Reply:
-        if body is None:
-            return MODELS
+    def answer(body: dict[str, Any]) -> Reply:
         if "Plan a short report" in asked(body):
             return says(json.dumps({"sections": ["The builder", "Sheep"]}))
         if "'The builder'" in body["messages"][0]["content"]:
             return says(json.dumps({"text": "Anna Berg built it [1].", "references": [1]}))
         return says("Sheep eat grass.")
 
-    with FakeServer(answer=answer) as server:
+    with speaking(answer) as server:
         assert ask(server, model, notes, "--report") == 0
     told = capsys.readouterr().out
     assert "## The builder\n\nAnna Berg built it [1]." in told
@@ -241,16 +243,14 @@ def test_a_report_has_the_planned_sections_and_its_references(model, notes, caps
 
 @pytest.mark.parametrize("more", [(), ("--report",)])
 def test_what_was_said_is_kept_where_a_later_turn_cant_be_asked(more, model, notes, tmp_path, capsys):
-    def answer(body: dict[str, Any] | None) -> Reply:
-        if body is None:
-            return MODELS
+    def answer(body: dict[str, Any]) -> Reply:
         if "Plan a short report" in asked(body):
             return says(json.dumps({"sections": ["The builder", "Sheep"]}))
         if "'Sheep'" in asked(body) or "Revise" in asked(body):
             return Reply(status=400, body=b"too long")
         return says(json.dumps({"text": "Anna.", "references": []} if "'The builder'" in asked(body) else DRAFT))
 
-    with FakeServer(answer=answer) as server:
+    with speaking(answer) as server:
         assert ask(server, model, notes, *more) == 2
     told = capsys.readouterr()
     assert "too long" in told.err and told.err.endswith(f"; the turns before are in {tmp_path / 'out'}\n")
@@ -292,7 +292,7 @@ def test_a_model_that_r1flow_serves_and_one_in_this_process_are_asked_alike(mode
     ],
 )
 def test_mistakes_are_a_line_before_anything_is_asked(model, notes, capsys, more, said):
-    with FakeServer(answer=replies()) as server:
+    with speaking(replies()) as server:
         assert ask(server, model, notes, *(word.format(notes=notes) for word in more)) == 2
         assert server.bodies == []
     assert said in capsys.readouterr().err
@@ -311,11 +311,9 @@ def test_the_turns_beside_the_texts_are_no_texts_of_the_next_question(model, not
 
 
 def test_a_report_without_a_valid_section_is_no_answer(model, notes, capsys):
-    def answer(body: dict[str, Any] | None) -> Reply:
-        if body is None:
-            return MODELS
+    def answer(body: dict[str, Any]) -> Reply:
         return says('{"sections": ["Sheep"]}' if "Plan a short" in body["messages"][0]["content"] else "Sheep eat.")
 
-    with FakeServer(answer=answer) as server:
+    with speaking(answer) as server:
         assert ask(server, model, notes, "--report") == 1
     assert "*No valid section was written.*" in capsys.readouterr().out
