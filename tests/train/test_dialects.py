@@ -17,6 +17,7 @@ from test_grpo_formulas import (
     Script,
     base,
     built,
+    check_gradients,
     fixed_rows,
     fresh,
     padded,
@@ -148,13 +149,6 @@ def test_loss_and_gradient_are_the_dialects_formula(base: Path, monkeypatch: pyt
     found.backward()
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
     check_gradients(trainer.model, model)
-
-
-def check_gradients(found: Any, expected: Any) -> None:
-    for theirs, own in zip(found.parameters(), expected.parameters(), strict=True):
-        largest = own.grad.abs().max().item()
-        assert largest > 0
-        torch.testing.assert_close(theirs.grad, own.grad, rtol=0, atol=1e-5 * largest)
 
 
 # Two groups of four, of unequal spread. The standard deviations (n - 1) are √0.35 and 0.1.

@@ -164,7 +164,11 @@ def test_loss_and_gradient_are_the_formulas(
     found = trainer.compute_loss(trainer.model, padded(rows) | {"num_items_in_batch": generation_tokens})
     found.backward()
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
-    for own, theirs in zip(model.parameters(), trainer.model.parameters(), strict=True):
+    check_gradients(trainer.model, model)
+
+
+def check_gradients(found: Any, expected: Any) -> None:
+    for theirs, own in zip(found.parameters(), expected.parameters(), strict=True):
         largest = own.grad.abs().max().item()
         assert largest > 0
         torch.testing.assert_close(theirs.grad, own.grad, rtol=0, atol=1e-5 * largest)

@@ -9,14 +9,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_turns import played
+from test_turns import played, tokenizer_with
 from tiny import END, ROWS, base_with, check_resume, chunk_sizes, conf, kill, make_stage, make_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
-from r1flow.core.template import TOOL_TAGS
 from r1flow.engine.checks import check_stage
 from r1flow.model import scoring
 from r1flow.programs.sft import compute as sft
@@ -48,9 +47,7 @@ def test_examples_end_with_eos_and_mask_the_prompt() -> None:
 
 @pytest.mark.parametrize("tags", [True, False])
 def test_what_a_tool_said_is_not_learnt_and_has_the_ids_that_it_has_when_a_model_is_told(tags: bool) -> None:
-    tokenizer = make_tokenizer()
-    if tags:
-        tokenizer.add_tokens(list(TOOL_TAGS))
+    tokenizer = tokenizer_with(tags)
     said = ["<think><tool>2 * 3</tool>", " and <tool>1 +</tool>", ".<result>7</result></think>6<|endoftext|>"]
     [episode] = played(tokenizer, said)
     response = episode.text(tokenizer)
