@@ -13,10 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import test_grpo
 import torch
 from test_grpo import PROBLEMS
 from test_turns import BLOCK
-from tiny import END, base_with, check_resume, conf, let_letters_call_a_tool, make_stage
+from tiny import END, base_with, check_resume, let_letters_call_a_tool
 from trl import GRPOTrainer
 
 from r1flow.artifacts.fingerprint import code_of
@@ -27,18 +28,12 @@ from r1flow.programs.grpo import compute as grpo
 from r1flow.sampling import turns
 from r1flow.training import dev, episodes
 
-CONFIG = conf("grpo/default")
-SMALL = {
+SMALL = {  # what isn't as in test_grpo.py
     "max_steps": 2,
-    "num_generations": 4,
-    "per_device_train_batch_size": 8,
     "gradient_accumulation_steps": 1,
     "steps_per_generation": 2,
     "max_completion_length": 60,
     "temperature": 1.0,
-    "learning_rate": 1.0e-3,
-    "beta": 0.001,
-    "warmup_steps": 0,
     "save_steps": 2,
     "bf16": False,
 }
@@ -71,16 +66,11 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return base_with(tmp_path, rl=PROBLEMS, dev=PROBLEMS)
 
 
-def stage_of(folder: Path, name: str, environment: str | None = "Calculator", **trainer: object) -> SimpleNamespace:
-    config = CONFIG | {
-        "engine": "r1flow",
-        "dev": None,
-        "rewards": {"lower": {"name": "tiny.letters", "weight": 1.0}},
-        "stop_above": {},
-        "environment": BLOCK | {"name": environment} if environment else None,
-        "trainer": CONFIG["trainer"] | SMALL | trainer,
-    }
-    return make_stage(folder, name, config)
+def stage_of(folder: Path, name: str, environment: str = "Calculator", **trainer: object) -> SimpleNamespace:
+    stage = test_grpo.stage_of(folder, name, **SMALL | trainer)
+    rewards = {"letters": {"name": "tiny.letters", "weight": 1.0}}
+    stage.config |= {"rewards": rewards, "environment": BLOCK | {"name": environment}}
+    return stage
 
 
 class Watched:
