@@ -35,6 +35,8 @@ WORST = [
     ("report", "rename", 2, "tree"),
 ]
 VICTIMS = ("stage", "snakemake", "tree")
+COMMAND = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "experiment=r1_micro"]
+PIPED = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
 
 
 def drawn(count: int, seed: int) -> list[tuple[str, str, int, str]]:
@@ -97,9 +99,7 @@ MOMENTS = [("data] started", {"r1_micro"}), ("Building DAG", set())]
 @pytest.mark.parametrize(("when", "killed"), one_in(2, MOMENTS))
 def test_ctrl_c_twice_ends_with_a_line_and_what_had_begun_is_killed_and_not_failed(empty_checkout, when, killed):
     """Snakemake would end with tracebacks of 70 lines: the second one interrupts its waiting for the stages."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "experiment=r1_micro"]
-    piped = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=empty_checkout.folder, start_new_session=True, **piped) as run:
+    with subprocess.Popen(COMMAND, cwd=empty_checkout.folder, start_new_session=True, **PIPED) as run:
         said = ""
         while when not in said and (line := run.stderr.readline()):
             said += line
@@ -116,9 +116,7 @@ def test_ctrl_c_twice_ends_with_a_line_and_what_had_begun_is_killed_and_not_fail
 
 def test_sigterm_finishes_the_stages_at_work_and_nothing_is_called_failed(empty_checkout):
     """As `systemctl stop`, a container's end or Slurm's time limit sends it; Snakemake would say that a job failed."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "experiment=r1_micro"]
-    piped = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=empty_checkout.folder, **piped) as run:
+    with subprocess.Popen(COMMAND, cwd=empty_checkout.folder, **PIPED) as run:
         said = ""
         while "data] started" not in said and (line := run.stderr.readline()):
             said += line
@@ -174,9 +172,8 @@ def test_one_kill_in_every_stage_at_its_worst_moment(micro, empty_checkout):
 
 def kill_after(checkout: Checkout, lines: int) -> None:
     """Kill the run and its stages when it has said so many lines; returns when the last of them is gone."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "experiment=r1_micro"]
     pipe = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, cwd=checkout.folder, start_new_session=True, **pipe)
+    process = subprocess.Popen(COMMAND, cwd=checkout.folder, start_new_session=True, **pipe)
     for _ in range(lines):
         process.stderr.readline()
     os.killpg(process.pid, signal.SIGKILL)
