@@ -258,11 +258,11 @@ class Delivery:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.ledger_file = folder / "delivered.json"
-        # runs: by file, {"id": MLflow's, "stage": "zero_rl", "inputs": {"model": "9f2c…"}, "began": ms, "open": bool,
-        # "split": of an evaluation, "log": its file, "note": its description, "headlines": the parent's metrics,
-        # "ending": the parent's last record until it is told}
+        # runs: by file, the record of its last start without the configuration, and "id": MLflow's, "stage": "zero_rl",
+        # "split": of an evaluation, "open": bool, "ending": the parent's last record until it is told
         written = read_state(self.ledger_file, {})
         whole = isinstance(written, dict) and all(isinstance(written.get(key), dict) for key in ("offsets", "runs"))
+        whole = whole and all("tags" in run for run in written["runs"].values())  # else an earlier version wrote it
         self.ledger: dict[str, Any] = written if whole else {"offsets": {}, "runs": {}}
 
     @cached_property
@@ -413,7 +413,7 @@ class Delivery:
     def on_start(self, name: str, record: SpoolLine) -> None:
         run = self.ledger["runs"].get(name)
         # Otherwise delivery failed half-way through this record.
-        if not run or run["began"] != record["time"]:
+        if not run or run["time"] != record["time"]:
             if run and run["open"]:  # an attempt that died; this one writes to the same file
                 self.on_end(name, record | {"status": "KILLED"})
             self.ledger["runs"][name] = self.create_run(name, record)
@@ -441,17 +441,11 @@ class Delivery:
         run = self.find_run(record, tags) or self.client.create_run(
             self.experiment_id, start_time=record["time"], tags=tags | note, run_name=record["name"]
         )
-        made = {
+        made = {key: value for key, value in record.items() if key not in ("config", "whole")} | {
             "id": known_id(run.info.run_id),
             "stage": record["tags"].get("stage", record["name"]),
-            "inputs": record.get("inputs", {}),
-            "data_sets": record.get("data_sets", {}),
-            "began": record["time"],
-            "open": True,
             "split": record["config"].get("split"),
-            "log": record.get("log"),
-            "note": note.get(NOTE, ""),
-            "headlines": record.get("headlines"),
+            "open": True,
         }
         if name == PARENT:
             shown = {"uri": self.store["uri"], "experiment": self.experiment_id, "run": made["id"]}
@@ -477,12 +471,12 @@ class Delivery:
         Of the data an evaluation reads one split, which names it here as it does in the model's metrics.
         """
         datasets, models, run = [], [], self.ledger["runs"][name]
-        for word, digest in run["inputs"].items():
+        for word, digest in run.get("inputs", {}).items():
             if model := self.model_of(digest):
                 models.append(LoggedModelInput(model.model_id))
             else:
                 shown = run.get("data_sets", {}).get(word, {})
-                title = run.get("split") or word if word == "data" else word
+                title = run["split"] or word if word == "data" else word
                 data = Dataset(title, digest[:DIGEST_CHARS], "r1flow", json.dumps({"input": word}), **shown)
                 datasets.append(DatasetInput(data, [InputTag("mlflow.data.context", word)]))
         if datasets or models:
@@ -516,11 +510,11 @@ class Delivery:
                 if wanted is None or title in wanted:
                     shown.append(Metric(title, metric.value, metric.timestamp, metric.step))
         self.client.log_batch(parent, metrics=shown)
-        inputs = self.ledger["runs"][name]["inputs"]
+        start = self.ledger["runs"][name]
+        inputs, split = start.get("inputs", {}), start["split"] or "test"
         known = self.model_of(inputs.get("model"))
         if not known:
             return metrics
-        split = self.ledger["runs"][name].get("split") or "test"
         files = {"general": f"general_{split}", "paraphrased": f"{split}_paraphrased"}
         digest, of_model = inputs.get("data", "")[:DIGEST_CHARS], []
         for metric, asked in scores.items():
@@ -616,17 +610,15 @@ class Delivery:
 
     def tell_origin(self, name: str, manifest: str, model: Any) -> None:
         """If another run has made the same outputs before, begin the description with a link to it."""
-        run, stage = self.run_id(name), self.ledger["runs"][name]["stage"]
-        same = f"tags.manifest = '{manifest}' and tags.stage = '{stage}'"
+        run, start = self.run_id(name), self.ledger["runs"][name]
+        same = f"tags.manifest = '{manifest}' and tags.stage = '{start['stage']}'"
         first = self.client.search_runs([self.experiment_id], same, max_results=1, order_by=["start_time"])
         earlier = first[0].info.run_id if first else run
         origin = model.source_run_id if model else earlier
         if origin != run:
             link = f"[an earlier run]({run_address(self.experiment_id, origin)})"
-            note = (
-                f"The same outputs, byte for byte, as those of {link}.\n\n{self.ledger['runs'][name].get('note', '')}"
-            )
-            self.client.set_tag(run, NOTE, note[:TAG_CHARS])
+            note = f"The same outputs, byte for byte, as those of {link}.\n\n{start['tags'].get(NOTE, '')}"
+            self.client.set_tag(run, NOTE, storable(note)[:TAG_CHARS])
 
     def on_end(self, name: str, record: SpoolLine) -> None:
         if name == PARENT:  # told when the stages' runs are there, too
@@ -644,10 +636,10 @@ class Delivery:
                 page = Path(file).name if Path(file).name in PAGES else f"files/{Path(file).name}"
                 self.client.log_artifact(run, file, os.path.dirname(page) or None)
                 pages.append(page)
-        made = sorted(self.ledger["runs"].items(), key=lambda entry: entry[1]["began"])
+        made = sorted(self.ledger["runs"].items(), key=lambda entry: entry[1]["time"])
         stages = {one["stage"]: one["id"] for file, one in made if file != PARENT and "/" not in one["stage"]}
         links = execution_links(self.experiment_id, run, pages, stages)
-        note = record.get("note") or self.ledger["runs"][name].get("note", "")
+        note = record.get("note") or self.ledger["runs"][name]["tags"].get(NOTE, "")
         self.client.set_tag(run, NOTE, storable(f"{links}\n\n{note}")[:TAG_CHARS])
 
     def tell_failure(self, name: str, record: SpoolLine) -> None:
@@ -659,7 +651,7 @@ class Delivery:
             lines = [*last_lines(log), *lines][-LOG_LINES:]
             self.client.log_artifact(run["id"], str(log))
         error = self.client.get_run(run["id"]).data.tags.get("error", "")
-        note = f"{failure_note(record['status'], error, lines)}\n\n{run.get('note', '')}"
+        note = f"{failure_note(record['status'], error, lines)}\n\n{run['tags'].get(NOTE, '')}"
         self.client.set_tag(run["id"], NOTE, storable(note)[:TAG_CHARS])
 
 
