@@ -228,6 +228,28 @@ def test_an_experiment_without_its_first_line_is_refused_with_that_line(tmp_path
         config.compose(tmp_path / "conf", "mine")
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (
+            b"stages: [data, base]\nbase: {seed: 1\nseed: 2\n",
+            "mine.yaml: line 4: expected ',' or '}', but got ':'; mend",
+        ),
+        (b"base:\n\tseed: 1\n", "mine.yaml: line 3: found character '\\t' that cannot start any token; mend"),
+        (b"seed: 1\nseed: 2\n", "mine.yaml: line 3: found duplicate key seed; mend"),
+        ("seed: 1  # größer".encode("latin-1"), "mine.yaml: line 2 isn't UTF-8; save"),
+        (b"defaults:\n  - dialect@zero_rl: dapo\n", "is written `- override /dialect@STAGE: dapo`"),
+        (b"defaults:\n  - r1_tinny\n", "there is no such experiment; did you mean 'r1_tiny'?"),
+    ],
+)
+def test_a_file_that_hydra_cannot_read_is_a_line_with_what_to_mend(tmp_path, written, said):
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    (tmp_path / "conf/experiment/mine.yaml").write_bytes(b"# @package _global_\n" + written)
+    with pytest.raises(UserError) as caught:
+        config.compose(tmp_path / "conf", "mine")
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["mine", "My-Exp.2", "größer", "a b", "5"])
 def test_an_experiment_is_found_by_the_name_of_its_file(tmp_path, name):
     shutil.copytree(ROOT / "conf", tmp_path / "conf")
@@ -250,7 +272,7 @@ REFUSED = {
     ),
     "an ablation of claim C5 alone": ("stages=[data,base,zero_rl_language,evaluate,report]", "zero_rl_language says"),
     "SFT on own right samples alone": ("stages=[data,base,self_data,self_sft,evaluate,report]", "self_sft says"),
-    "a key like no other": ("zero_rl.xyzzy=1", "To append to your config use +zero_rl.xyzzy=1"),
+    "a key like no other": ("zero_rl.xyzzy=1", "there is no zero_rl.xyzzy; known: "),
     "a key below a value": ("seed.of=1", "'seed.of'"),
     "added key TRL lacks": ("+reasoning_rl.trainer.learnin_rate=1.0e-5", "learning_rate"),
     "added key of ours": ("+zero_rl.engin=x", "zero_rl.engin"),

@@ -255,6 +255,14 @@ def test_a_shell_whose_texts_arent_utf8_is_refused_before_anything(project):
     assert "export PYTHONUTF8=1" in done.stderr and done.stderr.count("\n") == 1
 
 
+def test_python_told_to_print_in_another_encoding_is_refused_too(project, monkeypatch, capsys):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii:replace")
+    assert main(["clean", "--scratch", "--yes"]) == 2 and (project / "scratch/zero_rl/f").exists()
+    assert "unset PYTHONIOENCODING" in capsys.readouterr().err
+    monkeypatch.setenv("PYTHONIOENCODING", "utf8")
+    assert main(["clean", "--scratch", "--yes"]) == 0
+
+
 def test_jobs_are_told_that_texts_are_utf8(monkeypatch):
     monkeypatch.setattr(os, "environ", {"PATH": ""})
     run = Run({"stages": []})
@@ -648,7 +656,7 @@ def test_what_cannot_be_removed_is_a_line_and_the_rest_goes(project, monkeypatch
 
     monkeypatch.setattr(os, "rmdir", denied)
     assert main(["clean", "--yes"]) == 2
-    assert re.search(r"scratch/zero_rl.*could not be removed", capsys.readouterr().err)
+    assert re.search(r"could not be removed: .*scratch/zero_rl \(Permission denied\)", capsys.readouterr().err)
     assert not (project / "results/old").exists() and (project / "scratch/zero_rl").exists()
 
 
@@ -840,4 +848,6 @@ def test_a_folder_without_rights_or_room_is_a_line(monkeypatch, capsys, error, s
 
     monkeypatch.setattr("r1flow.commands.runs.run", refuse)
     assert main(["runs"]) == 2
-    assert capsys.readouterr().err.startswith(f"r1flow: {said}; mend that (rights, room on the disk)")
+    assert capsys.readouterr().err.startswith(
+        f"r1flow: {said}; mend that (rights; room on the disk, which `r1flow clean` makes)"
+    )

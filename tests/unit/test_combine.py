@@ -225,6 +225,12 @@ def test_what_is_wrong_with_a_part_is_one_line(specs: dict[str, Any], message: s
     assert "\n" not in str(caught.value)
 
 
+def test_a_reward_that_raises_is_named_and_keeps_its_traceback() -> None:
+    with pytest.raises(RuntimeError, match=r"^rewards\.a: my_rewards\.length raised TypeError: unsupported") as caught:
+        run({"a": {"name": "my_rewards.length", "args": {"per": "2"}}}, ["x", "y"])
+    assert caught.value.__cause__.__traceback__.tb_next
+
+
 def test_the_page_on_a_reward_of_your_own_holds(tmp_path: Path) -> None:
     """Its module and its config, as they stand there; tests/workflow/test_docs.py runs its examples."""
     fences = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.DOTALL)

@@ -29,7 +29,7 @@ def test_runs_of_different_names_are_live_side_by_side_and_one_name_once() -> No
 def test_what_removes_results_waits_for_the_last_run_and_keeps_new_ones_out(folder: Path) -> None:
     locks = [*hold_run("slow"), *hold_run("fast")]
     while locks:
-        with pytest.raises(UserError, match=r"^a run is live in this folder already \(process \d+\)"):
+        with pytest.raises(UserError, match=r"^the run (slow|fast) is live in this folder \(process \d+\)"):
             refuse_live(folder)
         for _ in range(2):
             locks.pop().close()
@@ -69,7 +69,7 @@ def test_a_full_disk_keeps_nobody_from_removing_what_fills_it(folder: Path) -> N
 
 def test_a_run_that_is_called_lock_is_a_run_like_others(folder: Path) -> None:
     locks = hold_run("lock")
-    with pytest.raises(UserError, match=r"^a run is live in this folder already"):
+    with pytest.raises(UserError, match=r"^the run lock is live in this folder \(process \d+\)"):
         refuse_live(folder)
     for lock in locks:
         lock.close()

@@ -143,9 +143,9 @@ def test_a_plan_that_was_only_tried_is_not_taken_for_the_runs(project, monkeypat
         tried.unlink()
 
 
-def test_a_stage_that_holds_its_lock_makes_a_run_live(project):
-    (project / "scratch/part/report").mkdir(parents=True)
-    lock = hold(project / "scratch/part/report/lock")
+@pytest.mark.parametrize("lock", ["report/lock", "live.lock"])  # a stage's, which outlives its run, and the run's
+def test_who_holds_a_lock_makes_a_run_live(project, lock):
+    lock = hold(project / "scratch/part" / lock)
     try:
         assert [each.state for each in list_runs()] == ["running", "finished", "finished"]
     finally:
@@ -226,3 +226,10 @@ def test_on_a_terminal_the_pager_shows_it_without_control_codes(project, monkeyp
 def test_what_cannot_be_shown_is_said_in_a_line(project, capsys, words, said):
     assert main(["show", *words]) == 2
     assert capsys.readouterr().err == f"r1flow: {said}\n"
+
+
+def test_a_run_none_of_whose_models_is_evaluated_says_so(made, tmp_path, monkeypatch, capsys):
+    shutil.copytree(made / "results/plain/base", tmp_path / "results/plain/base")
+    monkeypatch.chdir(tmp_path)
+    assert main(["show", "plain", "base"]) == 2
+    assert "results/plain: none of its models is evaluated yet; finish the run" in capsys.readouterr().err

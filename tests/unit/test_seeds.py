@@ -1,7 +1,9 @@
 """Several seeds: the intervals and verdicts over them, what is run for each, and which runs aren't compared."""
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 from contextlib import nullcontext
 from pathlib import Path
@@ -425,6 +427,25 @@ def test_a_run_that_fails_ends_the_command_and_is_named(project, started, capsys
     monkeypatch.setattr(subprocess.Popen, "wait", lambda self: 1)
     said = refused(capsys, "--seeds", "11", "12")
     assert len(started) == 1 and "tiny-s11 isn't finished" in said and "overrides=seed=11 failed" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_snakemake_before_the_command_and_says_how_to_go_on(
+    project, started, capsys, monkeypatch, number
+):
+    told = []
+
+    def wait(self: Any) -> int:
+        os.kill(os.getpid(), number)
+        assert told == [number]  # and the command still waits for its end
+        return 1
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait)
+    monkeypatch.setattr(subprocess.Popen, "send_signal", lambda self, number: told.append(number), raising=False)
+    answer = signal.getsignal(number)
+    assert main(["seeds", "tiny", "--seeds", "11", "12"]) == 130
+    assert len(started) == 1 and signal.getsignal(number) is answer
+    assert "the same command goes on" in capsys.readouterr().err
 
 
 def test_report_only_runs_nothing_and_gives_the_same_bytes_twice(project, started):

@@ -128,6 +128,15 @@ def test_a_bug_is_shown_with_its_kind(run_stage, capsys):
     assert "ZeroDivisionError: division by zero" in capsys.readouterr().err
 
 
+def test_a_folder_that_cannot_be_copied_is_told_with_its_remedy(run_stage, capsys):
+    def fail(stage):
+        raise shutil.Error([("a", "b", "[Errno 28] No space left on device: 'b'"), ("c", "d", "and so on")])
+
+    assert run_stage(fail) == 1
+    said = "No space left on device: 'b'; mend that (rights; room on the disk, which `r1flow clean` makes)"
+    assert said in capsys.readouterr().err
+
+
 def test_a_full_disk_is_named_whatever_the_library_says_that_met_it(run_stage, monkeypatch, capsys):
     def fail(stage):
         monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=0))

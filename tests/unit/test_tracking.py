@@ -916,9 +916,15 @@ def test_an_attempt_after_one_that_died_within_a_line_begins_a_new_one(project):
 
 BREAKAGES = {
     "a folder for a file": lambda folder: (folder / "zero_rl.jsonl").mkdir(),
+    "a folder for its first file": lambda folder: replace_by_folder(folder / "execution.jsonl"),
     "rows that are none": lambda folder: append(folder, '{"kind": "table", "time": 1, "name": "a", "rows": [7]}'),
     "a ledger of others": lambda folder: (folder / "delivered.json").write_text('{"offsets": {}, "runs": {"a": 7}}'),
 }
+
+
+def replace_by_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
 
 
 def append(folder: Path, line: str) -> None:

@@ -76,6 +76,16 @@ def test_the_live_run_that_began_last_is_followed_to_its_end(
     assert "step 6" in lines[3] and lines[4].startswith("the run mine has ended")
 
 
+def test_a_run_whose_record_is_gone_meanwhile_has_ended(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run removes it when it ends, just before it frees its lock."""
+    lock = hold(live_lock("mine"))  # noqa: F841
+    monkeypatch.setattr(watch.time, "sleep", lambda seconds: pointer(Path(), "mine").unlink())
+    assert main(["watch", "mine"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("the run mine has ended")
+
+
 def test_the_json_is_as_documented_and_printed_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "mine", "--json"]) == 0
     found = as_documented("watch", capsys.readouterr().out)

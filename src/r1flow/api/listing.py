@@ -18,7 +18,7 @@ from typing import Any
 
 from r1flow.api.stored import EVALUATE, StoredRun
 from r1flow.artifacts.frozen import config_digest
-from r1flow.artifacts.locks import is_held
+from r1flow.artifacts.locks import is_held, live_lock
 from r1flow.artifacts.manifest import MANIFEST, PROVENANCE
 from r1flow.artifacts.records import absolute_place, read_file
 from r1flow.artifacts.versions import RESULTS
@@ -99,8 +99,9 @@ def listed_run(run: StoredRun) -> ListedRun:
 
 
 def is_running(project: Path, run: str) -> bool:
-    """Whether a stage of the run is being computed here; one on another machine of a cluster isn't seen."""
-    return any(is_held(lock) for lock in (project / "scratch" / run).glob("**/lock"))
+    """Whether the run is live here, or one of its stages; those on another machine of a cluster aren't seen."""
+    stages = (project / "scratch" / run).glob("**/lock")
+    return any(is_held(lock) for lock in [project / live_lock(run), *stages])
 
 
 def facts_of(frozen: Path, run: str, configs: dict[str, str | None]) -> dict[str, Any] | None:

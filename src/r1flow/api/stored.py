@@ -165,7 +165,11 @@ class StoredRun:
             folder = self.folder / EVALUATE / model
             if (folder / SAMPLES).is_file():
                 raise UserError(f"{folder}: evaluated an earlier state of this model; run it again")
-            raise UserError(f"{self.folder}: no samples of {model!r}{did_you_mean(model, self.models or ['none'])}")
+            if not self.models:
+                raise UserError(
+                    f"{self.folder}: none of its models is evaluated yet; finish the run, or add evaluate to its stages"
+                )
+            raise UserError(f"{self.folder}: no samples of {model!r}{did_you_mean(model, self.models)}")
         return self.folder_of(f"{EVALUATE}{model}") / SAMPLES
 
 

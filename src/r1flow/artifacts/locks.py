@@ -70,6 +70,10 @@ def hold_run(run: str) -> list[IO[str]]:
 
 def refuse_live(root: Path) -> IO[str] | None:
     """Raise UserError when a run or an orphaned stage is live here; returns the lock that keeps a new run out."""
+    for path in (root / "scratch").glob("*/live.lock"):
+        if is_held(path):
+            holder = path.read_text().strip()
+            raise UserError(f"the run {path.parent.name} is live in this folder ({holder}); wait for it or stop it")
     for path in (root / "scratch").rglob("lock"):
         if is_held(path):
             raise UserError(f"{path.parent.relative_to(root)} is being computed; wait for it or stop it")

@@ -72,9 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
     kept = []
     for target in targets:
         # It doesn't follow links.
-        shutil.rmtree(target, onerror=lambda *fault: kept.append(str(fault[1])))
+        shutil.rmtree(target, onerror=lambda *fault: kept.append(f"{fault[1]} ({fault[2][1].strerror})"))
     if kept:
-        raise UserError(f"{listed(kept)}: could not be removed (perhaps somebody else owns it); everything else was")
+        raise UserError(f"could not be removed: {listed(kept)}; everything else was. Mend that, and clean again")
     tell(finding | {"removed": True}, "removed", arguments.json)
     return 0
 

@@ -45,10 +45,10 @@ def publish(run: Path, remote: str | None = None, as_json: bool = False) -> None
     Raises UserError when a file isn't what its manifest says, or a run is live in this folder (nothing is published
     then), and when the remote can't be reached (the pointers exist then).
     """
-    lock = refuse_live(Path())  # noqa: F841  (held until all is pushed: no run may change a stage meanwhile)
     given, run = run_folder(run), versions.RESULTS / run.name
     if not (run.is_dir() and run.samefile(given)):
         raise UserError(f"{given}: isn't a run in this project's results/; nothing was published: name one of these")
+    lock = refuse_live(Path())  # noqa: F841  (held until all is pushed: no run may change a stage meanwhile)
     folders = stages(run)
     if reads_pinned_data(run):
         folders.append(versions.DATA)

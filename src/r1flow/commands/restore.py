@@ -60,7 +60,7 @@ def restore(revision: str | None, run: str | None, remote: str | None = None, as
             " revision that published the run (r1flow restore REV), or run what is missing"
         )
     runs = sorted({run_of(folder).name for folder in folders} - {""})
-    words = f"{len(folders)} stages are restored and verified ({hashing}); snakemake has nothing to do for"
+    words = f"{len(folders)} stages are restored and verified ({hashing}); snakemake keeps them all, in"
     tell({"runs": runs, "stages": len(folders), **hashing.counts}, " ".join([words, *runs]), as_json)
 
 

@@ -11,12 +11,13 @@ A finished run has nothing to do, so after a kill the same command goes on where
 
 import argparse
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from r1flow.artifacts.manifest import write_json
 from r1flow.artifacts.records import read_file
@@ -96,15 +97,31 @@ def check_seeds_report(experiment: str, overrides: str, run: str) -> None:
 
 
 def make_run(experiment: str, run: str, overrides: str, progress: TextIO) -> None:
-    """Run Snakemake to its end; what is finished already isn't computed again. Raises UserError if it fails."""
+    """Run Snakemake to its end; what is finished already isn't computed again. Raises UserError if it fails.
+
+    A signal that ends this process ends Snakemake first; then KeyboardInterrupt is raised.
+    """
     words = [f"experiment={experiment}", f"run={run}", f"overrides={overrides}"]
     command = [sys.executable, "-m", "snakemake", "--cores", "all", "--config", *words]
     out = 2 if progress is sys.stderr else None  # where the jobs' own lines go
-    # subprocess.run would kill it at Ctrl-C, which it handles itself
+    signals: list[int] = []
     with subprocess.Popen(command, stdout=out) as snakemake:
-        if snakemake.wait():
-            said = f"snakemake --cores all --config {shlex.join(words)}"
-            raise UserError(f"{run} isn't finished ({said} failed, as said above); mend that and repeat the command")
+
+        def pass_on(number: int, frame: Any) -> None:
+            signals.append(number)
+            snakemake.send_signal(number)
+
+        # Snakemake ends its stages in an orderly way. In a terminal Ctrl-C reaches it by itself, too.
+        before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+        failed = snakemake.wait()
+        for number, answer in before.items():
+            signal.signal(number, answer)
+    if signals:
+        print("r1flow: interrupted; the same command goes on where the runs were", file=sys.stderr)
+        raise KeyboardInterrupt
+    if failed:
+        said = f"snakemake --cores all --config {shlex.join(words)}"
+        raise UserError(f"{run} isn't finished ({said} failed, as said above); mend that and repeat the command")
 
 
 def report(name: str, seeds: Sequence[int], as_json: bool) -> None:

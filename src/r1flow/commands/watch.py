@@ -34,21 +34,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     enter_project()
     from r1flow.artifacts.locks import is_held, live_lock
+    from r1flow.tracking.followed import follow_stages
 
     name, shown = arguments.run or latest_live(), {}
-    while True:
-        live = is_held(live_lock(name))
-        stages = stages_of(name)
-        if arguments.json:
-            return tell({"run": name, "live": live, "stages": [asdict(stage) for stage in stages]}, "", True)
+    live, stages = is_held(live_lock(name)), follow_stages(name)
+    if stages is None:
+        raise UserError(f"{name}: no run of this name goes on here; `r1flow runs` lists those that there are")
+    if arguments.json:
+        return tell({"run": name, "live": live, "stages": [asdict(stage) for stage in stages]}, "", True)
+    while stages is not None:  # the record is gone once the run has ended
         for stage in stages:
             line = line_of(stage)
             if shown.get(stage.stage) != line:
                 print(line, flush=True)
             shown[stage.stage] = line
         if not live:
-            return print(f"the run {name} has ended; r1flow runs says how far it came")
+            break
         time.sleep(EVERY_S)
+        live, stages = is_held(live_lock(name)), follow_stages(name)
+    print(f"the run {name} has ended; r1flow runs says how far it came")
 
 
 def latest_live() -> str:
@@ -60,16 +64,6 @@ def latest_live() -> str:
         if is_held(lock):
             return lock.parent.name
     raise UserError("no run goes on in this folder; `r1flow runs` lists those that there are")
-
-
-def stages_of(name: str) -> list["Followed"]:
-    """What the run's stages have told; raises UserError if nothing of it is kept."""
-    from r1flow.tracking.followed import follow_stages
-
-    stages = follow_stages(name)
-    if stages is None:
-        raise UserError(f"{name}: no run of this name goes on here; `r1flow runs` lists those that there are")
-    return stages
 
 
 def line_of(stage: "Followed") -> str:

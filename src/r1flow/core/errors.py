@@ -57,7 +57,7 @@ def raise_faults(faults: Sequence[str], cause: Exception | None = None) -> None:
 
 def error_in_words(error: Exception) -> str:
     """What a UserError says; of an error of the operating system the file, what is wrong with it, and what to do."""
-    said, mend = str(error), "mend that (rights, room on the disk)"
+    said, mend = str(error), "mend that (rights; room on the disk, which `r1flow clean` makes)"
     if isinstance(error, shutil.Error):  # of a folder's copy; its first file stands for all
         said = error.args[0][0][2]
     elif isinstance(error, OSError) and error.strerror:

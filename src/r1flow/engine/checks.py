@@ -118,6 +118,9 @@ def check_encoding() -> None:
     encoding = locale.getpreferredencoding(False)
     if codecs.lookup(encoding).name != "utf-8":
         raise UserError(f"this shell's encoding is {encoding}, and files here are UTF-8; export PYTHONUTF8=1 first")
+    given = os.environ.get("PYTHONIOENCODING", "").partition(":")[0]
+    if given and codecs.lookup(given).name != "utf-8":
+        raise UserError(f"PYTHONIOENCODING is {given}, and what r1flow prints is UTF-8; unset PYTHONIOENCODING")
 
 
 def check_rows(run: dict[str, Any]) -> None:

@@ -19,9 +19,9 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from r1flow.artifacts.locks import LIVE, PINNED
 from r1flow.core.errors import UserError, did_you_mean, faults_in, nearest_word, raise_faults
-from r1flow.core.files import read_yaml
+from r1flow.core.files import one_line, read_yaml
 from r1flow.data import sources
-from r1flow.engine import checks, samplers
+from r1flow.engine import checks, own_data, samplers
 from r1flow.engine.own_data import settle_families, settle_own_data
 from r1flow.engine.own_model import settle_own_model
 from r1flow.engine.secrets import check_environment, check_secret
@@ -89,6 +89,7 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+    from yaml import YAMLError
 
     names = sorted(p.stem for p in (conf / "experiment").glob("*.yaml"))
     if experiment not in names:
@@ -110,6 +111,12 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
             return config
     except MissingMandatoryValue as error:
         raise left_to_you(error.full_key) from error
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        said = f"{mark.name}: line {mark.line + 1}: {error.problem}" if mark else one_line(error)
+        raise UserError(f"{said}; mend that line") from error
+    except UnicodeDecodeError as error:
+        raise not_utf8(conf) from error
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         check_added(conf, experiment, overrides, str(error), run)
         said = group_hint(conf, str(error)) or nearest(conf, experiment, str(error)) or first_lines(error)
@@ -126,6 +133,17 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
 
 def left_to_you(key: str) -> UserError:
     return UserError(f'{key}: the experiment leaves this value to you; add overrides="{key}=…"')
+
+
+def not_utf8(conf: Path) -> UserError:
+    """The error for the first configuration file whose text isn't UTF-8."""
+    for path in sorted(conf.rglob("*.yaml")):
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return UserError(f"{path}: line {number} isn't UTF-8; save the file in that encoding")
+    return UserError(f"{conf}: one of its files isn't UTF-8; save it in that encoding")
 
 
 def check_given(run: Any, experiment: Any, place: str = "") -> None:
@@ -260,7 +278,13 @@ def check_added(conf: Path, experiment: str, overrides: str, said: str, run: Any
 
 
 def group_hint(conf: Path, said: str) -> str | None:
-    """A hint for a mistyped group, and for one that several stages have; None for any other message."""
+    """A hint for a mistyped group or experiment, and for a group of several stages; None for any other message."""
+    if below := re.search(r"Could not find 'experiment/([\w.-]+)/([\w.-]+)'", said):
+        line = f"- override /{below[1]}@STAGE: {below[2]}"
+        return f"{below[2]!r} of {below[1]} in an experiment's defaults is written `{line}`"
+    if built_on := re.search(r"Could not load 'experiment/([\w.-]+)'", said):
+        names = sorted(path.stem for path in (conf / "experiment").glob("*.yaml"))
+        return f"its defaults name {built_on[1]!r}, and there is no such experiment{did_you_mean(built_on[1], names)}"
     if unknown := re.search(r"config group '(\S+)' does not exist", said):
         groups = sorted(path.name for path in conf.iterdir() if path.is_dir())
         return f"there is no group {unknown[1]!r} in conf/{did_you_mean(unknown[1], groups)}"
@@ -283,6 +307,7 @@ def nearest(conf: Path, experiment: str, said: str) -> str | None:
         node = compose(conf, experiment)
     except UserError:  # the experiment leaves a key for the user to set
         return None
+    node["data"] = own_data.WORDS | node["data"]
     for name in mistyped[1].split("."):
         if not isinstance(node, dict):
             return None
@@ -290,7 +315,7 @@ def nearest(conf: Path, experiment: str, said: str) -> str | None:
             close = nearest_word(name, list(node))
             if close:
                 return f"there is no {mistyped[1]}; did you mean {close!r} for {name!r}? A new key takes a + before it"
-            return f"{first_lines(said)}; known: {', '.join(node)}"
+            return f"there is no {mistyped[1]}; known: {', '.join(node)}. A new key takes a + before it"
         node = node[name]
     return None
 

@@ -34,7 +34,7 @@ from typing import Any
 from r1flow.artifacts import contract, manifest, provenance, store
 from r1flow.artifacts.fingerprint import code_of, compute_module
 from r1flow.artifacts.locks import COMPUTING, waited_for
-from r1flow.core.errors import UserError, errors_at, printable
+from r1flow.core.errors import UserError, error_in_words, errors_at, printable
 from r1flow.core.files import read_yaml
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.core.rewarding import find_modules_here
@@ -136,7 +136,8 @@ def main(argv: list[str] | None = None) -> None:
 
 def in_words(error: Exception) -> str:
     """The error in words. A full disk is named too, because torch.save says only `unexpected pos 576 vs 534` then."""
-    words = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    is_plain = isinstance(error, UserError | OSError)
+    words = error_in_words(error) if is_plain else f"{type(error).__name__}: {error}"
     full = os.strerror(errno.ENOSPC)
     scratch = Path("scratch")
     if full not in words and scratch.exists() and shutil.disk_usage(scratch).free < FULL_BYTES:

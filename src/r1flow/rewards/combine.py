@@ -85,7 +85,12 @@ def combine(
 
 def scored(part: WeightedReward, prompts: list[Any], completions: list[RewardInput], columns: dict[str, Any]) -> Scores:
     """A part's scores; in a plain list, as from a user's own reward, None means that the reward doesn't apply."""
-    scores = part.reward(prompts=prompts, completions=completions, **columns)
+    try:
+        scores = part.reward(prompts=prompts, completions=completions, **columns)
+    except UserError:
+        raise
+    except Exception as error:
+        raise RuntimeError(f"rewards.{part.label}: {part.name} raised {type(error).__name__}: {error}") from error
     gave = f"rewards.{part.label}: {part.name} gave"
     if isinstance(scores, str | bytes | Mapping) or not hasattr(scores, "__len__"):
         kind = type(scores).__name__

@@ -700,11 +700,11 @@ def json_list(text: str) -> list[Any]:
 
 
 def is_being_written(file: Path) -> bool:
-    """Whether the file's writer is alive."""
+    """Whether the file's writer is alive; nobody writes what can't be opened."""
     try:
         with file.open() as stream:
             return not took(stream, fcntl.LOCK_SH)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
         return False
 
 
