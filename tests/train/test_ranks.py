@@ -274,7 +274,8 @@ def test_a_rank_that_fails_ends_the_stage_in_one_line_with_its_traceback_in_the_
     project, ends = runs
     assert ends["broken"] == {"code": 1, "orphans": []}
     terminal, log = ((project / "broken" / name).read_text() for name in ("terminal", "log"))
-    assert "RankFailed: rank 1: ZeroDivisionError: the second rank's fault" in terminal
+    said = "rewards.broken: own.broken raised ZeroDivisionError: the second rank's fault"
+    assert f"RankFailed: rank 1: RuntimeError: {said}" in terminal
     assert "Traceback" in log and "own.py" in log
     assert not (project / "broken" / "out").exists()
 
