@@ -22,7 +22,6 @@ from r1flow.core.errors import UserError, did_you_mean, faults_in, nearest_word,
 from r1flow.core.files import one_line, read_yaml
 from r1flow.data import sources
 from r1flow.engine import checks, own_data, samplers
-from r1flow.engine.own_data import settle_families, settle_own_data
 from r1flow.engine.own_model import settle_own_model
 from r1flow.engine.secrets import check_environment, check_secret
 from r1flow.model.precision import NATIVE
@@ -91,7 +90,7 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
     from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
     from yaml import YAMLError
 
-    names = sorted(p.stem for p in (conf / "experiment").glob("*.yaml"))
+    names = experiment_names(conf)
     if experiment not in names:
         raise UserError(
             f"conf/experiment: there is no experiment {experiment!r}{did_you_mean(Path(experiment).stem, names)}"
@@ -129,6 +128,10 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
                 for fault in faults_in(compose, conf, experiment, shlex.join(others), run):
                     faults.append(fault.replace(f"overrides={shlex.join(others)!r}", f"overrides={overrides!r}"))
         raise_faults(faults, cause=error)
+
+
+def experiment_names(conf: Path) -> list[str]:
+    return sorted(path.stem for path in (conf / "experiment").glob("*.yaml"))
 
 
 def left_to_you(key: str) -> UserError:
@@ -223,9 +226,9 @@ def settle(run: dict[str, Any], experiment: str, conf: Path) -> dict[str, Any]:
     """Check the keys, add the run's name, and give each stage the values that hold for all; raises UserError."""
     check_keys("", {key: {} if isinstance(value, dict) else value for key, value in run.items()}, WHOLE)
     run |= {"run": run_name(experiment if run["run"] is None else run["run"]), "experiment": experiment}
-    notes = settle_families(run)
+    notes = own_data.settle_families(run)
     faults = faults_in(lambda: notes.extend(settle_own_model(run, conf)))
-    faults += faults_in(lambda: notes.extend(settle_own_data(run)))
+    faults += faults_in(lambda: notes.extend(own_data.settle_own_data(run)))
     for stage in STAGES:  # the run's values, unless the stage's own block has others
         program = program_of(stage, run[stage])
         schema = spec_of(program).keys
@@ -283,8 +286,8 @@ def group_hint(conf: Path, said: str) -> str | None:
         line = f"- override /{below[1]}@STAGE: {below[2]}"
         return f"{below[2]!r} of {below[1]} in an experiment's defaults is written `{line}`"
     if built_on := re.search(r"Could not load 'experiment/([\w.-]+)'", said):
-        names = sorted(path.stem for path in (conf / "experiment").glob("*.yaml"))
-        return f"its defaults name {built_on[1]!r}, and there is no such experiment{did_you_mean(built_on[1], names)}"
+        near = did_you_mean(built_on[1], experiment_names(conf))
+        return f"its defaults name {built_on[1]!r}, and there is no such experiment{near}"
     if unknown := re.search(r"config group '(\S+)' does not exist", said):
         groups = sorted(path.name for path in conf.iterdir() if path.is_dir())
         return f"there is no group {unknown[1]!r} in conf/{did_you_mean(unknown[1], groups)}"
